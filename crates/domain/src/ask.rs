@@ -1,0 +1,128 @@
+//! What a client asks, once a dialect has decoded it, and why it may be refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::{PromptId, SessionId, StorageError, TraceId};
+
+/// How many passages may be asked for.
+pub const TOP_K: RangeInclusive<u32> = 1..=20;
+
+/// The longest idempotency key.
+pub const MAX_KEY_CHARS: usize = 200;
+
+/// A request to answer a question, in any dialect.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// What is asked.
+    pub question: Question,
+    /// A retry with the same key joins the prompt that has it.
+    pub key: Option<String>,
+    /// The trace of the request.
+    pub trace: TraceId,
+}
+
+/// What is asked. Two requests with one key are the same request if their questions are equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The words.
+    pub text: String,
+    /// How many passages to find.
+    pub top_k: u32,
+    /// Where to look for them.
+    pub filters: Filters,
+    /// The one provider to ask, instead of the configured order.
+    pub provider: Option<String>,
+}
+
+/// Which documents may be found: every field must match, by any of its values.
+pub type Filters = BTreeMap<FilterField, BTreeSet<String>>;
+
+/// What of a document a filter looks at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FilterField {
+    /// The repository.
+    RepoUrl,
+    /// The path in it; a glob.
+    FilePath,
+    /// The programming language.
+    Language,
+    /// The collection.
+    Collection,
+    /// The title.
+    Title,
+    /// A metadata entry.
+    Metadata(String),
+}
+
+/// Why a client cancels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// A person pressed the button; the default.
+    UserInitiated,
+    /// The client would not wait any longer.
+    Timeout,
+    /// Something failed on the client's side.
+    Error,
+}
+
+/// Why a call was refused at the door. Each dialect maps it to a status and a body in one table.
+#[derive(Clone, Debug)]
+pub enum Rejection {
+    /// Something in the request is wrong; the message says what and what is allowed.
+    Invalid(String),
+    /// No such session, or it has ended.
+    SessionNotFound,
+    /// No such prompt, or it has ended where a running one is needed.
+    PromptNotFound,
+    /// The session's running prompt must end first.
+    PromptInFlight(PromptId),
+    /// The key belongs to another request.
+    KeyReused,
+    /// No room; asking again after that long may help.
+    Overloaded {
+        /// What is full.
+        message: String,
+        /// When to ask again.
+        retry_after: Duration,
+    },
+    /// The server is stopping.
+    Stopping,
+    /// Storage takes no new work.
+    StorageUnavailable(String),
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(message) | Self::Overloaded { message, .. } => f.write_str(message),
+            Self::SessionNotFound => f.write_str(
+                "there is no such session, or it has ended: start one with POST /api/generation/session",
+            ),
+            Self::PromptNotFound => {
+                f.write_str("there is no such prompt in this session, or it has already ended")
+            }
+            Self::PromptInFlight(prompt) => write!(
+                f,
+                "prompt {prompt} of this session is still running: read it to its end or cancel it, then ask again"
+            ),
+            Self::KeyReused => f.write_str(
+                "this idempotency key belongs to another request: use a new key for a new request",
+            ),
+            Self::Stopping => f.write_str("the server is stopping: ask again in a moment"),
+            Self::StorageUnavailable(reason) => write!(f, "storage is unavailable: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+impl From<StorageError> for Rejection {
+    fn from(error: StorageError) -> Self {
+        Self::StorageUnavailable(error.0)
+    }
+}

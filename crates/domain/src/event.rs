@@ -1,0 +1,126 @@
+//! The one event vocabulary. A log is a sequence of events; a dialect is a fold over it.
+
+use std::sync::Arc;
+
+use crate::{
+    Failure, FinishReason, MessageId, Passage, PromptId, Question, SessionId, Text, Timestamp, ToolCall,
+    TraceId, Usage,
+};
+
+/// One step of a prompt, at its place in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// 0, 1, 2, … without a gap.
+    pub position: u64,
+    /// When it was appended; never earlier than the event before it.
+    pub at: Timestamp,
+    /// What happened.
+    pub step: Step,
+}
+
+/// Events appended together: one clock read, one journal write, one allocation.
+pub type Batch = Arc<[Event]>;
+
+/// What can happen in a prompt. `Accepted` is the first, `Ended` the last, each exactly once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The prompt was admitted.
+    Accepted(Box<Accepted>),
+    /// The passages, exactly as sent to the model.
+    Passages(Arc<[Passage]>),
+    /// A provider answers. Comes with its first text, reasoning or tool call.
+    Started(Model),
+    /// A token of the answer; never empty.
+    Text(Text),
+    /// A token of the model's reasoning; never empty.
+    Reasoning(Text),
+    /// The model wants a tool called.
+    ToolCall(Box<ToolCall>),
+    /// The provider's own count.
+    Usage(Usage),
+    /// The end.
+    Ended(Box<Ended>),
+}
+
+/// What was admitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accepted {
+    /// The prompt.
+    pub prompt: PromptId,
+    /// Its session.
+    pub session: SessionId,
+    /// The answer's id as a message of the conversation.
+    pub answer: MessageId,
+    /// What is asked.
+    pub question: Question,
+    /// The client's key, under which a retry finds this prompt.
+    pub key: Option<String>,
+    /// The prompt before it in the conversation.
+    pub follows: Option<PromptId>,
+    /// The model that is asked first.
+    pub first_choice: Model,
+    /// The trace of the request that started it.
+    pub trace: TraceId,
+}
+
+/// Who answers: a configured provider and its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// The provider's configured name.
+    pub provider: Arc<str>,
+    /// The model's configured name.
+    pub model: Arc<str>,
+}
+
+/// How and why it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// Who or what ended it.
+    pub cause: Cause,
+}
+
+impl Ended {
+    /// Whether the same key may start a new prompt: after a failure that asking again may mend, or when
+    /// the readers left before the end. Success and a client's cancel are replayed.
+    pub fn may_be_retried(&self) -> bool {
+        match &self.outcome {
+            Outcome::Failed(failure) => failure.kind.retryable(),
+            Outcome::Cancelled => self.cause == Cause::Abandoned,
+            Outcome::Done(_) => false,
+        }
+    }
+}
+
+/// How a prompt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With an answer.
+    Done(FinishReason),
+    /// Before its time; the answer so far is kept.
+    Cancelled,
+    /// Without a whole answer.
+    Failed(Failure),
+}
+
+/// Who or what ended a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The model finished, or failed.
+    Model,
+    /// A bound of ours: tokens, bytes or total time.
+    Limit,
+    /// A client asked for it.
+    Client(crate::CancelReason),
+    /// Nobody read it any more.
+    Abandoned,
+    /// Its session was ended.
+    SessionEnded,
+    /// The server stopped.
+    Drain,
+    /// The journal failed.
+    Journal,
+    /// A bug of ours.
+    Bug,
+}

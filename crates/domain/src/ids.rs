@@ -1,0 +1,131 @@
+//! Names of things. Those that we make are UUIDv7, so they sort by the time they were made.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use crate::Timestamp;
+
+macro_rules! id {
+    ($(#[$about:meta])* $name:ident) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            /// A new id, made at `now`.
+            pub fn new(now: Timestamp) -> Self {
+                Self(uuid_v7(now))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, uuid::Error> {
+                Uuid::parse_str(text).map(Self)
+            }
+        }
+    };
+}
+
+id! {
+    /// A conversation.
+    SessionId
+}
+id! {
+    /// One question in a session, and the log that answers it.
+    PromptId
+}
+id! {
+    /// An answer, as a message of its conversation.
+    MessageId
+}
+id! {
+    /// A whole document.
+    DocumentId
+}
+id! {
+    /// A stored piece of a document.
+    ChunkId
+}
+
+fn uuid_v7(now: Timestamp) -> Uuid {
+    let micros = u64::try_from(now.micros()).unwrap_or(0);
+    let nanos = u32::try_from(micros % 1_000_000 * 1_000).unwrap_or(0);
+    Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, micros / 1_000_000, nanos))
+}
+
+/// What ties a response, its log lines and its error bodies together: 32 hexadecimal digits, as in the
+/// W3C `traceparent` header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceId(u128);
+
+impl TraceId {
+    /// A new random trace id.
+    pub fn random() -> Self {
+        Self(Uuid::new_v4().as_u128())
+    }
+
+    /// The trace id that a `traceparent` header (version-trace-parent-flags) carries.
+    pub fn from_traceparent(header: &str) -> Option<Self> {
+        let digits = header.split('-').nth(1)?;
+        if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        u128::from_str_radix(digits, 16).ok().filter(|id| *id != 0).map(Self)
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TraceId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_ids_sort_after_earlier_ones() {
+        let earlier = PromptId::new(Timestamp::from_micros(1_700_000_000_000_000));
+        let later = PromptId::new(Timestamp::from_micros(1_700_000_000_002_000));
+        assert!(earlier < later);
+    }
+
+    #[test]
+    fn a_trace_id_comes_from_a_traceparent() {
+        let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace = TraceId::from_traceparent(header).unwrap();
+        assert_eq!(trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        for bad in [
+            "",
+            "00",
+            "00-zz-1",
+            "00-00000000000000000000000000000000-1-1",
+            "00-+bf92f3577b34da6a3ce929d0e0e4736-1",
+        ] {
+            assert_eq!(TraceId::from_traceparent(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The journal: who may run a prompt, and the logs of prompts.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::{Accepted, Batch, Event, Principal, PromptId, Timestamp};
+
+/// Keeps the logs. Uniqueness of a key and one running prompt per session are decided here, in one
+/// transaction, so that they hold however many servers share the store.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Starts a prompt, or says why not. In this order: the session must be known; a key that has a
+    /// prompt joins it, also in an ended session; the session must be alive; nothing else may run in it.
+    async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError>;
+
+    /// Appends to a running log. Durable when it returns.
+    async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError>;
+
+    /// Appends the last batch, whose last event is the terminal one, and folds the log: status, token
+    /// count and turn are kept, the session is free. All or nothing.
+    async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError>;
+
+    /// The whole log of an ended prompt; none while it runs.
+    async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError>;
+}
+
+/// A prompt that wants to be started.
+#[derive(Clone, Debug)]
+pub struct NewPrompt {
+    /// What its log will begin with. Without `follows` it follows its session's last turn.
+    pub accepted: Accepted,
+    /// When.
+    pub at: Timestamp,
+    /// A session that did nothing since then has expired.
+    pub alive_since: Timestamp,
+    /// Whether there is room to run it; without room it can only join.
+    pub room: bool,
+}
+
+/// What became of a claim.
+#[derive(Debug)]
+pub enum Claim {
+    /// It runs; the log begins with this event.
+    Started(Run, Event),
+    /// Its key has this prompt already, running or ended.
+    Joined(PromptId),
+    /// Its key has a prompt that asked something else.
+    KeyReused,
+    /// This prompt runs in the session.
+    SessionBusy(PromptId),
+    /// There is no such session.
+    SessionUnknown,
+    /// The session was ended, or was idle too long.
+    SessionEnded,
+    /// It would start, if there were room.
+    NoRoom,
+}
+
+/// The right to append to one prompt's log; given once, and given up by finishing.
+#[derive(Debug)]
+pub struct Run {
+    /// The prompt.
+    pub prompt: PromptId,
+    /// On whose behalf it runs.
+    pub who: Principal,
+}
+
+/// Storage could not do it; the text says why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageError(pub String);
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StorageError {}

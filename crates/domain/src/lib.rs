@@ -1,0 +1,28 @@
+//! Wellspring's nouns and ports. No I/O, no wire formats: nothing in here is serializable, and every
+//! trait is a port that an outer crate implements.
+
+mod ask;
+mod event;
+mod failure;
+mod history;
+mod ids;
+mod journal;
+mod passage;
+mod principal;
+mod provider;
+mod session;
+mod text;
+mod time;
+
+pub use ask::{Ask, CancelReason, FilterField, Filters, MAX_KEY_CHARS, Question, Rejection, TOP_K};
+pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Step};
+pub use failure::{Failure, FailureKind};
+pub use history::{History, Prompt, PromptStatus, Turn};
+pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
+pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
+pub use passage::Passage;
+pub use principal::Principal;
+pub use provider::{FinishReason, Fitted, ModelEvent, ModelStream, Provider, Request, ToolCall, Usage};
+pub use session::{Ending, NewSession, Session, SessionEnd, SessionStatus, Sessions};
+pub use text::Text;
+pub use time::{Clock, Timestamp};
