@@ -75,8 +75,10 @@ pub enum CancelReason {
 pub enum Rejection {
     /// Something in the request is wrong; the message says what and what is allowed.
     Invalid(String),
-    /// No such session, or it has ended.
+    /// No such session.
     SessionNotFound,
+    /// The session that was to be asked in is unknown, has ended or has expired.
+    SessionNotUsable,
     /// No such prompt, or it has ended where a running one is needed.
     PromptNotFound,
     /// The session's running prompt must end first.
@@ -94,13 +96,18 @@ pub enum Rejection {
     Stopping,
     /// Storage takes no new work.
     StorageUnavailable(String),
+    /// A bug of ours.
+    Internal(String),
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Invalid(message) | Self::Overloaded { message, .. } => f.write_str(message),
-            Self::SessionNotFound => f.write_str(
+            Self::Invalid(message) | Self::Internal(message) | Self::Overloaded { message, .. } => {
+                f.write_str(message)
+            }
+            Self::SessionNotFound => f.write_str("there is no such session"),
+            Self::SessionNotUsable => f.write_str(
                 "there is no such session, or it has ended: start one with POST /api/generation/session",
             ),
             Self::PromptNotFound => {

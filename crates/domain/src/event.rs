@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Failure, FinishReason, MessageId, Passage, PromptId, Question, SessionId, Text, Timestamp, ToolCall,
-    TraceId, Usage,
+    Failure, FinishReason, MessageId, PromptId, Question, SessionId, Text, Timestamp, ToolCall, TraceId,
+    Usage,
 };
 
 /// One step of a prompt, at its place in the log.
@@ -26,8 +26,6 @@ pub type Batch = Arc<[Event]>;
 pub enum Step {
     /// The prompt was admitted.
     Accepted(Box<Accepted>),
-    /// The passages, exactly as sent to the model.
-    Passages(Arc<[Passage]>),
     /// A provider answers. Comes with its first text, reasoning or tool call.
     Started(Model),
     /// A token of the answer; never empty.
@@ -61,6 +59,13 @@ pub struct Accepted {
     pub first_choice: Model,
     /// The trace of the request that started it.
     pub trace: TraceId,
+}
+
+impl Accepted {
+    /// The first event of the log.
+    pub fn event(self: Box<Self>, at: Timestamp) -> Event {
+        Event { position: 0, at, step: Step::Accepted(self) }
+    }
 }
 
 /// Who answers: a configured provider and its model.

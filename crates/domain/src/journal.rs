@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{Accepted, Batch, Event, Principal, PromptId, Timestamp};
+use crate::{Accepted, Batch, Principal, PromptId, Timestamp};
 
 /// Keeps the logs. Uniqueness of a key and one running prompt per session are decided here, in one
 /// transaction, so that they hold however many servers share the store.
@@ -29,7 +29,7 @@ pub trait Journal: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct NewPrompt {
     /// What its log will begin with. Without `follows` it follows its session's last turn.
-    pub accepted: Accepted,
+    pub accepted: Box<Accepted>,
     /// When.
     pub at: Timestamp,
     /// A session that did nothing since then has expired.
@@ -41,8 +41,8 @@ pub struct NewPrompt {
 /// What became of a claim.
 #[derive(Debug)]
 pub enum Claim {
-    /// It runs; the log begins with this event.
-    Started(Run, Event),
+    /// It runs; its log begins with this, and it is complete now.
+    Started(Run, Box<Accepted>),
     /// Its key has this prompt already, running or ended.
     Joined(PromptId),
     /// Its key has a prompt that asked something else.

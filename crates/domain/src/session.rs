@@ -106,8 +106,14 @@ pub trait Sessions: Send + Sync {
     /// The session with this id.
     async fn find(&self, who: &Principal, id: SessionId) -> Result<Option<Session>, StorageError>;
 
-    /// Notes that the session did something.
-    async fn touch(&self, who: &Principal, id: SessionId, at: Timestamp) -> Result<(), StorageError>;
+    /// Notes that the session did something, unless it is not alive any more.
+    async fn touch(
+        &self,
+        who: &Principal,
+        id: SessionId,
+        at: Timestamp,
+        alive_since: Timestamp,
+    ) -> Result<(), StorageError>;
 
     /// Ends the session for good; from then on it takes no prompt. None if there is no such session.
     async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError>;

@@ -1,1 +1,112 @@
-//! Under construction.
+//! The way of one prompt: admit, start or join, compose, generate, append. Each prompt runs as its own
+//! task and appends events to its log; clients only ever read that log.
+//!
+//! What runs here is per node. Whether a key is taken or a session busy is the journal's decision.
+
+mod admit;
+mod answer;
+mod cancel;
+mod compose;
+mod generate;
+mod health;
+mod live;
+mod log;
+mod readers;
+mod routes;
+mod run;
+mod running;
+mod sessions;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Clock, History, Journal, Sessions};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use crate::health::Health;
+pub use crate::health::ProviderHealth;
+pub use crate::readers::Reader;
+pub use crate::routes::{BadOwnerPattern, Routes};
+use crate::running::Running;
+
+/// The bounds within which prompts run.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Prompts that may run at once.
+    pub concurrent_streams: usize,
+    /// Readers that may read at once.
+    pub readers: usize,
+    /// The longest question, in characters.
+    pub question_chars: usize,
+    /// The largest answer, in bytes.
+    pub answer_bytes: usize,
+    /// The longest answer, in tokens.
+    pub max_tokens: u32,
+    /// How long a model that has begun to answer may be silent.
+    pub stall: Duration,
+    /// How long a prompt may take in all.
+    pub total: Duration,
+    /// How long a prompt goes on when its last reader has left.
+    pub resume: Duration,
+    /// How long a session may be idle.
+    pub idle: Duration,
+}
+
+/// What the engine stands on.
+pub struct Ports {
+    /// Claims and logs.
+    pub journal: Arc<dyn Journal>,
+    /// Sessions.
+    pub sessions: Arc<dyn Sessions>,
+    /// Ended prompts.
+    pub history: Arc<dyn History>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Runs prompts. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ports: Ports,
+    routes: Routes,
+    limits: Limits,
+    temperature: f32,
+    running: Running,
+    streams: Arc<Semaphore>,
+    readers: Arc<Semaphore>,
+    tasks: TaskTracker,
+    health: Health,
+}
+
+impl Engine {
+    /// An engine with nothing running.
+    pub fn new(ports: Ports, routes: Routes, limits: Limits, temperature: f32) -> Self {
+        let shared = Shared {
+            streams: Arc::new(Semaphore::new(limits.concurrent_streams)),
+            readers: Arc::new(Semaphore::new(limits.readers)),
+            running: Running::default(),
+            tasks: TaskTracker::new(),
+            health: Health::default(),
+            ports,
+            routes,
+            limits,
+            temperature,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Takes no new prompts, ends the running ones with `interrupted`, and waits until they have ended.
+    pub async fn shutdown(&self) {
+        for live in self.shared.running.close() {
+            live.stop(live::Stop::Drain);
+        }
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}

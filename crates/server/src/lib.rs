@@ -1,1 +1,11 @@
-//! Under construction.
+//! The HTTP server: routes, the rules of the door (hosts, origins, sizes), and streams of a log. What a
+//! request means is a dialect's business, what happens then the engine's.
+
+mod body;
+mod door;
+mod refusal;
+mod routes;
+mod serve;
+mod stream;
+
+pub use serve::{Settings, serve};

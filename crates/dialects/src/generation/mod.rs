@@ -1,0 +1,11 @@
+//! The generation dialect: sessions, prompts and a stream of deltas, as NDJSON or SSE. camelCase.
+
+mod delta;
+mod rejected;
+mod reply;
+mod request;
+
+pub use delta::{DeltaEncoder, Encoding, terminal_seq};
+pub use rejected::Rejected;
+pub use reply::{health, prompt, session, session_started};
+pub use request::{Cancel, decode_cancel, decode_prompt, decode_session, resume_position};

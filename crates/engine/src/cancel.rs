@@ -1,0 +1,44 @@
+//! Ending a prompt, or a whole session, before its time.
+
+use std::time::Duration;
+
+use domain::{CancelReason, Principal, PromptId, Rejection, SessionId};
+use tokio::time::timeout;
+
+use crate::Engine;
+use crate::live::{Live, Stop};
+
+/// How long a cancel waits for the end it has asked for, before it answers without having seen it.
+const END: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Cancels a running prompt of the session. When it returns, the terminal event is in the log.
+    pub async fn cancel(
+        &self,
+        who: &Principal,
+        session: SessionId,
+        prompt: PromptId,
+        reason: CancelReason,
+    ) -> Result<(), Rejection> {
+        let live = self.shared.running.get(prompt).filter(|live| live.who == *who && live.session == session);
+        let live = live.ok_or(Rejection::PromptNotFound)?;
+        stop(&live, Stop::Client(reason)).await;
+        self.touch(who, session).await
+    }
+
+    /// Ends a session; the prompt that runs in it is cancelled.
+    pub async fn end_session(&self, who: &Principal, session: SessionId) -> Result<(), Rejection> {
+        let ending = self.shared.ports.sessions.end(who, session).await?.ok_or(Rejection::SessionNotFound)?;
+        if let Some(live) = ending.running.and_then(|prompt| self.shared.running.get(prompt)) {
+            stop(&live, Stop::SessionEnded).await;
+        }
+        Ok(())
+    }
+}
+
+async fn stop(live: &Live, stop: Stop) {
+    live.stop(stop);
+    if timeout(END, live.log.ended()).await.is_err() {
+        tracing::warn!(prompt = %live.prompt, "a prompt that was told to stop has not ended yet");
+    }
+}

@@ -1,0 +1,38 @@
+//! Whether the configured providers would answer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::Failure;
+use futures::future::join_all;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::Engine;
+
+/// How long an answer of the providers is good for, so that being asked often costs them nothing.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Each configured provider by name, and why it would not answer if it would not.
+pub type ProviderHealth = BTreeMap<String, Result<(), Failure>>;
+
+/// What was last heard of the providers.
+#[derive(Default)]
+pub(crate) struct Health {
+    last: Mutex<Option<(Instant, ProviderHealth)>>,
+}
+
+impl Engine {
+    /// Asks the providers whether they would answer; one look at a time.
+    pub async fn provider_health(&self) -> ProviderHealth {
+        let mut last = self.shared.health.last.lock().await;
+        if let Some((_, health)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return health.clone();
+        }
+        let named = self.shared.routes.named();
+        let answers = join_all(named.values().map(|provider| provider.health())).await;
+        let health: ProviderHealth = named.keys().cloned().zip(answers).collect();
+        *last = Some((Instant::now(), health.clone()));
+        health
+    }
+}

@@ -1,0 +1,94 @@
+//! Readers: how clients see a log, live or ended, from its first event.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use domain::{Batch, Principal, PromptId, Rejection, SessionId};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::live::{Live, Stake};
+use crate::log::{Cursor, Log};
+use crate::{Engine, admit};
+
+/// Reads one prompt's log from its first event to its last. While it lives, the prompt is not abandoned.
+pub struct Reader {
+    prompt: PromptId,
+    session: SessionId,
+    cursor: Cursor,
+    /// None if the log has ended already.
+    stake: Option<Stake>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    pub(crate) fn of_live(live: &Arc<Live>, stake: Stake, permit: OwnedSemaphorePermit) -> Self {
+        let cursor = live.log.cursor();
+        Self { prompt: live.prompt, session: live.session, cursor, stake: Some(stake), _permit: permit }
+    }
+
+    fn of_ended(prompt: PromptId, session: SessionId, log: Vec<Batch>, permit: OwnedSemaphorePermit) -> Self {
+        let cursor = Arc::new(Log::ended_with(log)).cursor();
+        Self { prompt, session, cursor, stake: None, _permit: permit }
+    }
+
+    /// The prompt it reads.
+    pub fn prompt(&self) -> PromptId {
+        self.prompt
+    }
+
+    /// The prompt's session.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// The whole log, if it had ended when this reader was made.
+    pub fn ended_log(&self) -> Option<Vec<Batch>> {
+        self.stake.is_none().then(|| self.cursor.log().batches())
+    }
+
+    /// The next batch; none after the terminal one. Waits while the prompt runs and nothing is new.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Batch>> {
+        self.cursor.poll_next(cx)
+    }
+}
+
+impl Engine {
+    /// Reads a prompt, running or ended.
+    pub async fn read(&self, who: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
+        let permit = self.reader_permit()?;
+        let reader = self.attach(who, prompt, permit).await?;
+        self.touch(who, reader.session).await?;
+        Ok(reader)
+    }
+
+    pub(crate) fn reader_permit(&self) -> Result<OwnedSemaphorePermit, Rejection> {
+        let readers = self.shared.readers.clone();
+        readers
+            .try_acquire_owned()
+            .map_err(|_| admit::overloaded("every reader place is taken (limits.readers)"))
+    }
+
+    /// A running prompt is read from its live log. One that is not among the running has ended, and the
+    /// journal has it whole: a prompt is taken off the running ones only after that.
+    pub(crate) async fn attach(
+        &self,
+        who: &Principal,
+        prompt: PromptId,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Reader, Rejection> {
+        if let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) {
+            let stake = live.stake(self.shared.limits.resume);
+            return Ok(Reader::of_live(&live, stake, permit));
+        }
+        let ports = &self.shared.ports;
+        let summary = ports.history.prompt(who, prompt).await?.ok_or(Rejection::PromptNotFound)?;
+        let log = ports.journal.read(who, prompt).await?.ok_or(Rejection::PromptNotFound)?;
+        Ok(Reader::of_ended(prompt, summary.session, log, permit))
+    }
+
+    /// Notes that a session did something.
+    pub(crate) async fn touch(&self, who: &Principal, session: SessionId) -> Result<(), Rejection> {
+        let now = self.shared.ports.clock.now();
+        Ok(self.shared.ports.sessions.touch(who, session, now, now.minus(self.shared.limits.idle)).await?)
+    }
+}

@@ -1,0 +1,78 @@
+//! The task of one prompt: whatever happens inside, its log gets exactly one terminal event, and its
+//! stream slot and session are free before a reader can see it.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use domain::{Accepted, Cause, Ended, Failure, FailureKind, Outcome, Provider, Run, Timestamp};
+use futures::FutureExt;
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Instrument, error, info, info_span};
+
+use crate::Engine;
+use crate::answer::Answer;
+use crate::generate::Work;
+use crate::live::Live;
+use crate::writer::Writer;
+
+/// A prompt that was claimed.
+pub(crate) struct Task {
+    pub(crate) engine: Engine,
+    pub(crate) live: Arc<Live>,
+    pub(crate) run: Run,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) slot: OwnedSemaphorePermit,
+}
+
+impl Task {
+    pub(crate) fn spawn(self, accepted: Box<Accepted>, at: Timestamp) {
+        let tasks = self.engine.shared.tasks.clone();
+        let span = info_span!(
+            "prompt",
+            prompt = %accepted.prompt,
+            session = %accepted.session,
+            trace = %accepted.trace,
+            key = accepted.key,
+        );
+        tasks.spawn(self.run(accepted, at).instrument(span));
+    }
+
+    async fn run(self, accepted: Box<Accepted>, at: Timestamp) {
+        let Self { engine, live, run, provider, slot } = self;
+        let ports = &engine.shared.ports;
+        let work = Work { question: accepted.question.text.clone(), follows: accepted.follows, provider };
+        let mut answer = Answer::new(&engine.shared.limits);
+        live.log.publish([accepted.event(at)].into());
+        let mut writer = Writer::new(run, at, live.log.clone(), ports.journal.clone(), ports.clock.clone());
+        let generated = engine.generate(&live, work, &mut answer, &mut writer);
+        let ended = AssertUnwindSafe(generated).catch_unwind().await.unwrap_or_else(|panic| broken(&*panic));
+        drop(slot);
+        let ended = writer.finish(ended).await;
+        engine.shared.running.remove(live.prompt);
+        info!(
+            provider = answer.model.as_ref().map(|model| &*model.provider),
+            outcome = outcome(&ended),
+            cause = ?ended.cause,
+            tokens = answer.tokens,
+            milliseconds = ports.clock.now().since(at).as_millis(),
+            "prompt ended"
+        );
+    }
+}
+
+fn broken(panic: &(dyn std::any::Any + Send)) -> Ended {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    error!(panic = text, "the task of a prompt panicked");
+    let failure =
+        Failure::new(FailureKind::Internal, "something is broken on our side; the log names this prompt");
+    Ended { outcome: Outcome::Failed(failure), cause: Cause::Bug }
+}
+
+fn outcome(ended: &Ended) -> String {
+    match &ended.outcome {
+        Outcome::Done(_) => "done".to_owned(),
+        Outcome::Cancelled => "cancelled".to_owned(),
+        Outcome::Failed(failure) => format!("failed ({:?}): {failure}", failure.kind),
+    }
+}

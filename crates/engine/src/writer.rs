@@ -1,0 +1,67 @@
+//! The one writer of a running log: positions without a gap, times that never go back, durable before
+//! visible, exactly one terminal event.
+
+use std::sync::Arc;
+
+use domain::{
+    Batch, Cause, Clock, Ended, Event, Failure, FailureKind, Journal, Outcome, Run, Step, StorageError,
+    Timestamp,
+};
+use tracing::error;
+
+use crate::log::Log;
+
+pub(crate) struct Writer {
+    run: Run,
+    log: Arc<Log>,
+    journal: Arc<dyn Journal>,
+    clock: Arc<dyn Clock>,
+    position: u64,
+    last_at: Timestamp,
+}
+
+impl Writer {
+    /// A writer behind the first event, which came with the claim.
+    pub(crate) fn new(
+        run: Run,
+        accepted_at: Timestamp,
+        log: Arc<Log>,
+        journal: Arc<dyn Journal>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { run, log, journal, clock, position: 1, last_at: accepted_at }
+    }
+
+    /// Appends the steps as one batch, and empties `steps`.
+    pub(crate) async fn append(&mut self, steps: &mut Vec<Step>) -> Result<(), StorageError> {
+        let batch = self.batch(steps.drain(..));
+        self.journal.append(&self.run, batch.clone()).await?;
+        self.position += batch.len() as u64;
+        self.log.publish(batch);
+        Ok(())
+    }
+
+    /// Appends the terminal event. If the journal will not take it, readers see what recovery would write.
+    pub(crate) async fn finish(mut self, ended: Ended) -> Ended {
+        let mut last = self.batch([Step::Ended(Box::new(ended.clone()))].into_iter());
+        let mut told = ended;
+        if let Err(reason) = self.journal.finish(self.run, last.clone()).await {
+            error!(%reason, "the journal did not take the end of a prompt");
+            told = interrupted(Cause::Journal, "the server lost its journal: ask again");
+            let event = Event { step: Step::Ended(Box::new(told.clone())), ..last[0].clone() };
+            last = [event].into();
+        }
+        self.log.publish(last);
+        told
+    }
+
+    fn batch(&mut self, steps: impl Iterator<Item = Step>) -> Batch {
+        self.last_at = self.last_at.max(self.clock.now());
+        let event = |(position, step)| Event { position, at: self.last_at, step };
+        (self.position..).zip(steps).map(event).collect()
+    }
+}
+
+pub(crate) fn interrupted(cause: Cause, message: &str) -> Ended {
+    Ended { outcome: Outcome::Failed(Failure::new(FailureKind::Interrupted, message)), cause }
+}

@@ -1,0 +1,132 @@
+//! The rules of the door, for every route: a trace id on everything, loopback host names on a loopback
+//! address, other origins only if allowed.
+
+use std::net::IpAddr;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::uri::Authority;
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use dialects::generation::Rejected;
+use domain::TraceId;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+
+use crate::refusal::Refusal;
+use crate::serve::{App, Settings};
+
+pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
+pub(crate) const PROMPT_ID: HeaderName = HeaderName::from_static("x-prompt-id");
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
+
+/// Puts the rules around all routes.
+pub(crate) fn guard(routes: Router<App>, settings: &Settings, loopback_only: bool) -> Router<App> {
+    let mut routes = routes.layer(cors(&settings.allowed_origins));
+    if loopback_only {
+        routes = routes.layer(from_fn(only_loopback_names));
+    }
+    routes.layer(from_fn(traced))
+}
+
+/// The trace id that the door gave to a request.
+pub(crate) fn trace_of(extensions: &Extensions) -> TraceId {
+    extensions.get().copied().unwrap_or_else(TraceId::random)
+}
+
+/// Whether a page of another origin sent this, and is not allowed to.
+pub(crate) fn is_foreign(headers: &HeaderMap, allowed_origins: &[String]) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let Ok(origin) = origin.to_str() else { return true };
+    let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| {
+        origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+    });
+    !own && !allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
+}
+
+async fn traced(mut request: Request, next: Next) -> Response {
+    let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    let trace = given.and_then(TraceId::from_traceparent).unwrap_or_else(TraceId::random);
+    request.extensions_mut().insert(trace);
+    let mut response = next.run(request).await;
+    response
+        .headers_mut()
+        .extend(HeaderValue::try_from(trace.to_string()).ok().map(|trace| (TRACE_ID, trace)));
+    response
+}
+
+/// A name that somebody else's DNS points at this machine is not ours.
+async fn only_loopback_names(request: Request, next: Next) -> Response {
+    match host(request.uri(), request.headers()) {
+        Some(host) if !is_loopback(host) => {
+            let message = format!(
+                "this server listens on a loopback address and does not answer to the name {host:?}: use localhost, \
+                 or bind it to another address (server.bind)"
+            );
+            let trace = trace_of(request.extensions());
+            Refusal::new(trace, Rejected::new(421, "misdirected_request", message)).into_response()
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// The host that a request is for, without its port.
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let authority = uri.authority().map(Authority::as_str);
+    let authority =
+        authority.or_else(|| headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default()))?;
+    let port = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
+    Some(&authority[..port.unwrap_or(authority.len())])
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+fn cors(allowed_origins: &[String]) -> CorsLayer {
+    let origins = if allowed_origins.iter().any(|origin| origin == "*") {
+        AllowOrigin::any()
+    } else {
+        AllowOrigin::list(allowed_origins.iter().filter_map(|origin| HeaderValue::try_from(origin).ok()))
+    };
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([PROMPT_ID, SESSION_ID, TRACE_ID])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_names_are_told_from_others() {
+        for name in
+            ["localhost", "LOCALHOST", "wiki.localhost", "127.0.0.1", "127.8.9.10", "[::1]", "localhost."]
+        {
+            assert!(is_loopback(name), "{name}");
+        }
+        for name in ["example.com", "localhost.example.com", "10.0.0.1", "[::2]", "", "127.0.0.1.example.com"]
+        {
+            assert!(!is_loopback(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_no_part_of_a_host() {
+        for (authority, expected) in [
+            ("localhost:8080", "localhost"),
+            ("[::1]:8080", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("example.com", "example.com"),
+        ] {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(authority))]);
+            assert_eq!(host(&Uri::from_static("/"), &headers), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Health calls for orchestrators.
+
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+
+use crate::refusal::json;
+use crate::serve::App;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/health/live", get(live)).route("/health/ready", get(ready))
+}
+
+/// The process works.
+async fn live() -> Response {
+    json(StatusCode::OK, br#"{"status":"live"}"#.to_vec())
+}
+
+/// New prompts are taken.
+async fn ready(State(app): State<App>) -> Response {
+    if app.stopping.load(Ordering::Relaxed) {
+        return json(StatusCode::SERVICE_UNAVAILABLE, br#"{"status":"stopping"}"#.to_vec());
+    }
+    json(StatusCode::OK, br#"{"status":"ready"}"#.to_vec())
+}

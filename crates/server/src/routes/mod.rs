@@ -1,0 +1,36 @@
+//! All routes. A handler extracts, decodes, hands to the engine and answers; no rule lives here.
+
+mod generation;
+mod health;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName};
+use dialects::generation::Rejected;
+
+use crate::door::trace_of;
+use crate::refusal::Refusal;
+use crate::serve::App;
+
+pub(crate) fn all() -> Router<App> {
+    Router::new()
+        .merge(generation::routes())
+        .merge(health::routes())
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(unknown_method)
+}
+
+async fn unknown_route(request: Request) -> Refusal {
+    let message = format!("there is nothing at {}", request.uri().path());
+    Refusal::new(trace_of(request.extensions()), Rejected::new(404, "not_found", message))
+}
+
+async fn unknown_method(request: Request) -> Refusal {
+    let message = format!("{} does not take {}", request.uri().path(), request.method());
+    Refusal::new(trace_of(request.extensions()), Rejected::new(405, "method_not_allowed", message))
+}
+
+/// A header as text; one that is no text reads as empty, so that it is refused as a bad value.
+fn text_header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or_default())
+}

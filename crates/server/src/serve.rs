@@ -1,0 +1,83 @@
+//! Serving: the caller brings the listener and the signal to stop.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::serve::ListenerExt;
+use engine::Engine;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tracing::warn;
+
+use crate::{door, routes};
+
+/// A client that vanished without a word is noticed after this time, and then some probes.
+const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// How long clients may take to read their last bytes when the server stops.
+const LAST_BYTES: Duration = Duration::from_secs(5);
+
+/// What the server needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The largest body.
+    pub body_bytes: usize,
+    /// Browsers on these origins may call; `*` means all.
+    pub allowed_origins: Vec<String>,
+}
+
+/// What every handler works with.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) engine: Engine,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) stopping: Arc<AtomicBool>,
+}
+
+/// Serves until `stop`, then ends the running prompts, tells every client, and returns.
+pub async fn serve(
+    listener: TcpListener,
+    engine: Engine,
+    settings: Settings,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let loopback_only = listener.local_addr()?.ip().is_loopback();
+    let stopping = Arc::new(AtomicBool::new(false));
+    let app = App { engine: engine.clone(), settings: Arc::new(settings), stopping: stopping.clone() };
+    let router: Router = door::guard(routes::all(), &app.settings, loopback_only).with_state(app);
+
+    let (stopped, mut last_bytes) = tokio::sync::watch::channel(());
+    let drain = async move {
+        stop.await;
+        stopping.store(true, Ordering::Relaxed);
+        engine.shutdown().await;
+        drop(stopped);
+    };
+    let serving = axum::serve(listener.tap_io(tune), router).with_graceful_shutdown(drain);
+    tokio::select! {
+        served = serving => served,
+        () = async {
+            // The sender is dropped when the prompts have ended.
+            while last_bytes.changed().await.is_ok() {}
+            tokio::time::sleep(LAST_BYTES).await;
+        } => {
+            warn!("some clients did not read their last bytes in time");
+            Ok(())
+        }
+    }
+}
+
+/// Tokens leave at once, and dead peers are noticed. A socket that will not be tuned works all the same.
+fn tune(connection: &mut TcpStream) {
+    let keep_alive = TcpKeepalive::new().with_time(TCP_KEEP_ALIVE).with_interval(TCP_KEEP_ALIVE / 4);
+    let tuned = connection
+        .set_nodelay(true)
+        .and_then(|()| SockRef::from(&*connection).set_tcp_keepalive(&keep_alive));
+    if let Err(error) = tuned {
+        warn!(%error, "a connection could not be tuned");
+    }
+}

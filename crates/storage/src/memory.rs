@@ -1,0 +1,298 @@
+//! Storage in the process's memory, bounded: the oldest ended logs and the longest idle sessions are
+//! forgotten first. What runs is never forgotten.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use domain::{
+    Accepted, Batch, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Principal, Prompt, PromptId,
+    PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step, StorageError, Timestamp, Turn,
+};
+
+/// Keeps everything in memory.
+pub struct Memory {
+    limits: MemoryLimits,
+    state: Mutex<State>,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryLimits {
+    /// Bytes of ended logs.
+    pub log_bytes: usize,
+    /// Sessions.
+    pub sessions: usize,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new(limits: MemoryLimits) -> Self {
+        Self { limits, state: Mutex::default() }
+    }
+
+    /// A panic elsewhere cannot leave the state half changed: nothing below panics between two changes.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Sessions for Memory {
+    async fn create(&self, who: &Principal, session: Session) -> Result<(), StorageError> {
+        let mut state = self.state();
+        while state.sessions.len() >= self.limits.sessions {
+            if !state.forget_longest_idle_session() {
+                return Err(StorageError(
+                    "every session that memory has room for is running a prompt".to_owned(),
+                ));
+            }
+        }
+        let name = (who.clone(), session.id);
+        state.idle_order.insert((session.last_active_at, name.clone()));
+        state.sessions.insert(name, SessionEntry { session, keys: HashMap::new(), last_turn: None });
+        Ok(())
+    }
+
+    async fn find(&self, who: &Principal, id: SessionId) -> Result<Option<Session>, StorageError> {
+        Ok(self.state().sessions.get(&(who.clone(), id)).map(|entry| entry.session.clone()))
+    }
+
+    async fn touch(
+        &self,
+        who: &Principal,
+        id: SessionId,
+        at: Timestamp,
+        alive_since: Timestamp,
+    ) -> Result<(), StorageError> {
+        let name = (who.clone(), id);
+        let mut state = self.state();
+        if state.sessions.get(&name).is_some_and(|entry| entry.session.is_alive(alive_since)) {
+            state.touch(&name, at);
+        }
+        Ok(())
+    }
+
+    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError> {
+        let mut state = self.state();
+        let Some(SessionEntry { session, .. }) = state.sessions.get_mut(&(who.clone(), id)) else {
+            return Ok(None);
+        };
+        let end = if session.running.is_some() { SessionEnd::Cancelled } else { SessionEnd::Completed };
+        session.ended.get_or_insert(end);
+        Ok(Some(Ending { running: session.running }))
+    }
+}
+
+#[async_trait]
+impl Journal for Memory {
+    async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
+        Ok(self.state().claim(who, new))
+    }
+
+    async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
+        self.state().running_prompt(run)?.append(batch);
+        Ok(())
+    }
+
+    async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
+        let mut state = self.state();
+        state.running_prompt(&run)?.append(last);
+        state.fold((run.who, run.prompt));
+        state.forget_oldest_logs(self.limits.log_bytes);
+        Ok(())
+    }
+
+    async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
+        let state = self.state();
+        let ended = state.prompts.get(&(who.clone(), id)).filter(|prompt| prompt.ended.is_some());
+        Ok(ended.map(|prompt| prompt.log.clone()))
+    }
+}
+
+#[async_trait]
+impl History for Memory {
+    async fn prompt(&self, who: &Principal, id: PromptId) -> Result<Option<Prompt>, StorageError> {
+        Ok(self.state().prompts.get(&(who.clone(), id)).map(PromptEntry::summary))
+    }
+
+    async fn thread(&self, who: &Principal, last: PromptId, limit: usize) -> Result<Vec<Turn>, StorageError> {
+        let state = self.state();
+        let mut turns = Vec::new();
+        let mut next = Some(last);
+        while let Some(prompt) = next.and_then(|id| state.prompts.get(&(who.clone(), id))) {
+            if turns.len() == limit {
+                break;
+            }
+            turns.extend(Turn::of(prompt.events()));
+            next = prompt.accepted.follows;
+        }
+        turns.reverse();
+        Ok(turns)
+    }
+}
+
+type SessionName = (Principal, SessionId);
+type PromptName = (Principal, PromptId);
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<SessionName, SessionEntry>,
+    /// Every session, the longest idle first.
+    idle_order: BTreeSet<(Timestamp, SessionName)>,
+    prompts: HashMap<PromptName, PromptEntry>,
+    /// Ended prompts, the oldest end first.
+    ended: VecDeque<PromptName>,
+    /// Bytes of the ended prompts' logs.
+    ended_bytes: usize,
+}
+
+struct SessionEntry {
+    session: Session,
+    /// The latest prompt under each key.
+    keys: HashMap<String, PromptId>,
+    last_turn: Option<PromptId>,
+}
+
+struct PromptEntry {
+    accepted: Box<Accepted>,
+    created_at: Timestamp,
+    log: Vec<Batch>,
+    token_count: u64,
+    ended: Option<Ended>,
+    bytes: usize,
+}
+
+impl State {
+    fn claim(&mut self, who: &Principal, new: NewPrompt) -> Claim {
+        let NewPrompt { mut accepted, at, alive_since, room } = new;
+        let session_name = (who.clone(), accepted.session);
+        let Some(entry) = self.sessions.get_mut(&session_name) else {
+            return Claim::SessionUnknown;
+        };
+        if let Some(&id) = accepted.key.as_ref().and_then(|key| entry.keys.get(key)) {
+            let earlier = &self.prompts[&(who.clone(), id)];
+            if earlier.accepted.question != accepted.question {
+                return Claim::KeyReused;
+            }
+            if !earlier.ended.as_ref().is_some_and(Ended::may_be_retried) {
+                return Claim::Joined(id);
+            }
+        }
+        if !entry.session.is_alive(alive_since) {
+            return Claim::SessionEnded;
+        }
+        if let Some(running) = entry.session.running {
+            return Claim::SessionBusy(running);
+        }
+        if !room {
+            return Claim::NoRoom;
+        }
+
+        accepted.follows = accepted.follows.or(entry.last_turn);
+        entry.session.running = Some(accepted.prompt);
+        entry.session.prompt_count += 1;
+        if let Some(key) = &accepted.key {
+            entry.keys.insert(key.clone(), accepted.prompt);
+        }
+        self.touch(&session_name, at);
+        let run = Run { prompt: accepted.prompt, who: who.clone() };
+        self.prompts.insert((who.clone(), run.prompt), PromptEntry::new(accepted.clone(), at));
+        Claim::Started(run, accepted)
+    }
+
+    fn running_prompt(&mut self, run: &Run) -> Result<&mut PromptEntry, StorageError> {
+        self.prompts
+            .get_mut(&(run.who.clone(), run.prompt))
+            .filter(|prompt| prompt.ended.is_none())
+            .ok_or_else(|| StorageError(format!("prompt {} is not running", run.prompt)))
+    }
+
+    /// Takes a prompt whose log has its terminal event off its session.
+    fn fold(&mut self, name: PromptName) {
+        let prompt = &self.prompts[&name];
+        self.ended_bytes += prompt.bytes;
+        let session_name = (name.0.clone(), prompt.accepted.session);
+        let ended_at = prompt.events().last().map_or(prompt.created_at, |event| event.at);
+        if let Some(entry) = self.sessions.get_mut(&session_name) {
+            entry.session.running = None;
+            entry.session.token_count += prompt.token_count;
+            if prompt.token_count > 0 {
+                entry.last_turn = Some(name.1);
+            }
+            self.touch(&session_name, ended_at);
+        }
+        self.ended.push_back(name);
+    }
+
+    fn touch(&mut self, name: &SessionName, at: Timestamp) {
+        let Some(entry) = self.sessions.get_mut(name) else { return };
+        self.idle_order.remove(&(entry.session.last_active_at, name.clone()));
+        entry.session.last_active_at = entry.session.last_active_at.max(at);
+        self.idle_order.insert((entry.session.last_active_at, name.clone()));
+    }
+
+    fn forget_longest_idle_session(&mut self) -> bool {
+        let idle = |(_, name): &&(Timestamp, SessionName)| self.sessions[name].session.running.is_none();
+        let Some(longest_idle) = self.idle_order.iter().find(idle).cloned() else { return false };
+        self.idle_order.remove(&longest_idle);
+        self.sessions.remove(&longest_idle.1);
+        true
+    }
+
+    fn forget_oldest_logs(&mut self, limit: usize) {
+        while self.ended_bytes > limit {
+            let Some(name) = self.ended.pop_front() else { return };
+            let Some(prompt) = self.prompts.remove(&name) else { continue };
+            self.ended_bytes -= prompt.bytes;
+            let entry = self.sessions.get_mut(&(name.0, prompt.accepted.session));
+            let Some((entry, key)) = entry.zip(prompt.accepted.key) else { continue };
+            if entry.keys.get(&key) == Some(&name.1) {
+                entry.keys.remove(&key);
+            }
+        }
+    }
+}
+
+impl PromptEntry {
+    fn new(accepted: Box<Accepted>, created_at: Timestamp) -> Self {
+        let first = accepted.clone().event(created_at);
+        let mut prompt =
+            Self { accepted, created_at, log: Vec::new(), token_count: 0, ended: None, bytes: 0 };
+        prompt.append([first].into());
+        prompt
+    }
+
+    fn append(&mut self, batch: Batch) {
+        for event in batch.iter() {
+            match &event.step {
+                Step::Text(text) => {
+                    self.token_count += 1;
+                    self.bytes += text.len();
+                }
+                Step::Reasoning(text) => self.bytes += text.len(),
+                Step::Accepted(accepted) => self.bytes += accepted.question.text.len(),
+                Step::Ended(ended) => self.ended = Some((**ended).clone()),
+                _ => {}
+            }
+        }
+        self.bytes += size_of_val(&*batch);
+        self.log.push(batch);
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.log.iter().flat_map(|batch| batch.iter())
+    }
+
+    fn summary(&self) -> Prompt {
+        Prompt {
+            id: self.accepted.prompt,
+            session: self.accepted.session,
+            text: self.accepted.question.text.clone(),
+            key: self.accepted.key.clone(),
+            status: self.ended.as_ref().map_or(PromptStatus::InFlight, |ended| (&ended.outcome).into()),
+            created_at: self.created_at,
+            token_count: self.token_count,
+        }
+    }
+}
