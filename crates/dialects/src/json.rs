@@ -7,12 +7,19 @@ use serde::de::{DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
 
 /// Reads a request body, or says where it is wrong.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Rejection> {
+    // A struct would also be read from a list of its fields' values, which is no format of ours.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Rejection::Invalid("the body is not a JSON object".to_owned()));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let request = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let at = error.path().to_string();
         let reason = error.into_inner();
+        if reason.is_syntax() || reason.is_eof() {
+            return Rejection::Invalid(format!("the body is not JSON: {reason}"));
+        }
         match at.as_str() {
-            "." => Rejection::Invalid(format!("the body is not the JSON object that is expected: {reason}")),
+            "." => Rejection::Invalid(reason.to_string()),
             at => Rejection::Invalid(format!("{at}: {reason}")),
         }
     })?;

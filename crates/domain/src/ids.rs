@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
-use uuid::Uuid;
+use uuid::{ContextV7, Uuid};
 
 use crate::Timestamp;
 
@@ -63,10 +64,13 @@ id! {
     ChunkId
 }
 
+/// Ids of one process never go back, also within a millisecond: those after the first count on from it.
 fn uuid_v7(now: Timestamp) -> Uuid {
+    static LAST: Mutex<ContextV7> = Mutex::new(ContextV7::new());
     let micros = u64::try_from(now.micros()).unwrap_or(0);
     let nanos = u32::try_from(micros % 1_000_000 * 1_000).unwrap_or(0);
-    Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, micros / 1_000_000, nanos))
+    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    Uuid::new_v7(uuid::Timestamp::from_unix(&*last, micros / 1_000_000, nanos))
 }
 
 /// What ties a response, its log lines and its error bodies together: 32 hexadecimal digits, as in the
@@ -108,9 +112,9 @@ mod tests {
 
     #[test]
     fn later_ids_sort_after_earlier_ones() {
-        let earlier = PromptId::new(Timestamp::from_micros(1_700_000_000_000_000));
-        let later = PromptId::new(Timestamp::from_micros(1_700_000_000_002_000));
-        assert!(earlier < later);
+        let at = |millis: i64| Timestamp::from_micros(1_700_000_000_000_000 + millis * 1_000);
+        let ids: Vec<_> = (0..1_000).map(|n| PromptId::new(at(n / 10))).collect();
+        assert!(ids.is_sorted_by(|earlier, later| earlier < later));
     }
 
     #[test]

@@ -1,1 +1,24 @@
-//! Under construction.
+//! What tests and first tries need instead of the real thing: a fake model server whose faults are in the
+//! model's name, and in-process pieces that a test drives by hand on paused time.
+
+mod clock;
+mod fake_model;
+mod journal;
+mod ollama;
+mod openai;
+mod playback;
+mod routes;
+mod script;
+mod scripted;
+mod seen;
+mod socket;
+mod speech;
+mod vendor;
+
+pub use clock::PausedClock;
+pub use fake_model::FakeModel;
+pub use journal::FailingJournal;
+pub use script::grammar;
+pub use scripted::{ScriptedCall, ScriptedCalls, ScriptedProvider};
+pub use seen::{Ending, Seen};
+pub use speech::{fake_text, fake_token};

@@ -263,3 +263,155 @@ fn code(kind: FailureKind) -> &'static str {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::{
+        Accepted, CancelReason, Cause, MessageId, PromptId, Question, SessionId, Text, TraceId, Usage,
+    };
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_micros(1_770_000_000 * SECOND + micros)
+    }
+
+    fn model(provider: &str) -> Model {
+        Model { provider: provider.into(), model: "m".into() }
+    }
+
+    /// A log that begins at 0 s; the steps come with the microsecond at which they happened.
+    fn log(key: Option<&str>, steps: Vec<(i64, Step)>) -> Vec<Event> {
+        let accepted = Accepted {
+            prompt: "0190a0b0-0000-7000-8000-000000000001".parse::<PromptId>().unwrap(),
+            session: SessionId::new(at(0)),
+            answer: MessageId::new(at(0)),
+            question: Question { text: "q".into(), top_k: 5, filters: Default::default(), provider: None },
+            key: key.map(str::to_owned),
+            follows: None,
+            first_choice: model("first"),
+            trace: TraceId::random(),
+        };
+        let first = Box::new(accepted).event(at(0));
+        let rest =
+            (1..).zip(steps).map(|(position, (micros, step))| Event { position, at: at(micros), step });
+        std::iter::once(first).chain(rest).collect()
+    }
+
+    fn text(text: &str) -> Step {
+        Step::Text(Text::from(text))
+    }
+
+    fn ended(outcome: Outcome, cause: Cause) -> Step {
+        Step::Ended(Box::new(Ended { outcome, cause }))
+    }
+
+    fn encode(log: &[Event], encoding: Encoding, after: Option<u64>) -> String {
+        let mut encoder = DeltaEncoder::new(encoding, after);
+        let mut out = BytesMut::new();
+        log.iter().for_each(|event| encoder.encode(event, &mut out));
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    fn whole_answer() -> Vec<Event> {
+        log(
+            Some("k"),
+            vec![
+                (250_000, Step::Started(model("second"))),
+                (250_000, Step::Reasoning(Text::from("hm"))),
+                (250_000, text("a \"b\"\n")),
+                (1_250_000, text("ü")),
+                (2_250_000, Step::Usage(Usage { cached: Some(7), ..Usage::default() })),
+                (2_250_000, ended(Outcome::Done(FinishReason::Stop), Cause::Model)),
+            ],
+        )
+    }
+
+    #[test]
+    fn an_answer_is_tokens_and_one_done() {
+        let id = "0190a0b0-0000-7000-8000-000000000001";
+        let expected = [
+            format!(r#"{{"promptId":"{id}","type":"token","seq":0,"text":"a \"b\"\n","role":"assistant"}}"#),
+            format!(r#"{{"promptId":"{id}","type":"token","seq":1,"text":"ü","role":"assistant"}}"#),
+            format!(
+                r#"{{"promptId":"{id}","type":"done","seq":2,"role":"assistant","metadata":{{"tokenCount":2,"finishReason":"stop","provider":"second","model":"m","timeToFirstTokenMs":250,"tokensPerSecond":1.0,"retrievalMs":0,"cachedTokens":7,"sources":[],"idempotencyKey":"k"}}}}"#
+            ),
+        ];
+        assert_eq!(encode(&whole_answer(), Encoding::Ndjson, None), expected.join("\n") + "\n");
+    }
+
+    #[test]
+    fn server_sent_events_carry_the_same_objects() {
+        let lines = encode(&whole_answer(), Encoding::Ndjson, None);
+        let kinds = ["token", "token", "done"];
+        let expected: String = (0..)
+            .zip(lines.lines().zip(kinds))
+            .map(|(seq, (line, kind))| format!("id: {seq}\nevent: {kind}\ndata: {line}\n\n"))
+            .collect();
+        assert_eq!(encode(&whole_answer(), Encoding::Sse, None), expected);
+    }
+
+    #[test]
+    fn a_resumed_stream_is_the_first_stream_cut() {
+        for encoding in [Encoding::Ndjson, Encoding::Sse] {
+            let whole = encode(&whole_answer(), encoding, None);
+            for after in 0..4 {
+                let rest = encode(&whole_answer(), encoding, Some(after));
+                assert!(whole.ends_with(&rest));
+                let frames = rest.matches("promptId").count() as u64;
+                assert_eq!(frames, 3_u64.saturating_sub(after + 1));
+            }
+        }
+        assert_eq!(terminal_seq(&whole_answer()), 2);
+    }
+
+    #[test]
+    fn a_cancel_is_a_done_that_says_so() {
+        let cancelled = ended(Outcome::Cancelled, Cause::Client(CancelReason::UserInitiated));
+        let line = encode(&log(None, vec![(9, cancelled)]), Encoding::Ndjson, None);
+        let expected = r#""metadata":{"tokenCount":0,"finishReason":"cancelled","provider":"first","model":"m","tokensPerSecond":0.0,"retrievalMs":0,"sources":[],"cancelled":true}}"#;
+        assert!(line.trim_end().ends_with(expected), "{line}");
+    }
+
+    #[test]
+    fn every_failure_has_its_code_and_says_whether_to_try_again() {
+        for (kind, expected, retryable) in [
+            (FailureKind::Unavailable, "provider_unavailable", true),
+            (FailureKind::Refused, "provider_unavailable", false),
+            (FailureKind::SilentAtStart, "provider_timeout", true),
+            (FailureKind::Stalled, "provider_timeout", true),
+            (FailureKind::Died, "provider_error", true),
+            (FailureKind::EmptyAnswer, "empty_answer", true),
+            (FailureKind::TooLong, "prompt_too_long", false),
+            (FailureKind::Interrupted, "interrupted", true),
+            (FailureKind::Internal, "internal_error", false),
+        ] {
+            let failure = Failure { retry_after: Some(Duration::from_secs(2)), ..Failure::new(kind, "why") };
+            let failed = ended(Outcome::Failed(failure), Cause::Model);
+            let line = encode(&log(Some("k"), vec![(9, failed)]), Encoding::Ndjson, None);
+            let metadata = format!(
+                r#""role":"system","metadata":{{"code":"{expected}","message":"why","retryable":{retryable},"retryAfterMs":2000,"idempotencyKey":"k"}}}}"#
+            );
+            assert!(line.trim_end().ends_with(&metadata), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_accept_header_chooses_the_encoding() {
+        for (accept, expected) in [
+            (None, Encoding::Ndjson),
+            (Some("*/*"), Encoding::Ndjson),
+            (Some("application/json, text/plain, */*"), Encoding::Ndjson),
+            (Some("application/x-ndjson"), Encoding::Ndjson),
+            (Some("text/event-stream"), Encoding::Sse),
+            (Some("Text/Event-Stream, */*"), Encoding::Sse),
+            (Some("text/event-stream;q=0.9, application/x-ndjson;q=0.1"), Encoding::Sse),
+            (Some("text/event-stream; q=0.1, application/x-ndjson"), Encoding::Ndjson),
+            (Some("text/event-stream;q=0"), Encoding::Ndjson),
+        ] {
+            assert_eq!(Encoding::from_accept(accept), expected, "{accept:?}");
+        }
+    }
+}

@@ -168,3 +168,146 @@ pub fn resume_position(last_event_id: Option<&str>, after: Option<&str>) -> Resu
         ))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "f47ac10b-58cc-4372-a567-0e02b2c3d479";
+
+    fn decode(fields: &str) -> Result<Ask, Rejection> {
+        let body = format!(r#"{{"sessionId":"{SESSION}","prompt":"why?"{fields}}}"#);
+        decode_prompt(body.as_bytes(), None, TraceId::random())
+    }
+
+    fn message<T>(result: Result<T, Rejection>) -> String {
+        match result {
+            Err(Rejection::Invalid(message)) => message,
+            Err(other) => panic!("refused as {other:?}"),
+            Ok(_) => panic!("accepted"),
+        }
+    }
+
+    #[test]
+    fn a_prompt_needs_only_its_session_and_its_text() {
+        let ask = decode("").unwrap();
+        assert_eq!(ask.session.to_string(), SESSION);
+        assert_eq!(ask.question.text, "why?");
+        assert_eq!(ask.question.top_k, 5);
+        assert!(ask.question.filters.is_empty() && ask.question.provider.is_none() && ask.key.is_none());
+    }
+
+    #[test]
+    fn null_is_the_same_as_leaving_out_and_unknown_fields_are_ignored() {
+        let nulls = r#","topK":null,"filters":null,"idempotencyKey":null,"provider":null,"temperature":2"#;
+        assert_eq!(decode(nulls).unwrap().question, decode("").unwrap().question);
+    }
+
+    #[test]
+    fn an_integer_may_be_written_as_a_float_but_not_as_a_text() {
+        assert_eq!(decode(r#","topK":7.0"#).unwrap().question.top_k, 7);
+        for wrong in [r#""7""#, "7.5", "true", "[7]"] {
+            let message = message(decode(&format!(r#","topK":{wrong}"#)));
+            assert!(message.starts_with("topK:"), "{message}");
+        }
+        for outside in ["0", "21", "-1", "1e300", "99999999999999999999"] {
+            let message = message(decode(&format!(r#","topK":{outside}"#)));
+            assert!(message.contains("must be 1 to 20"), "{message}");
+        }
+    }
+
+    #[test]
+    fn filters_are_fields_with_one_value_or_many() {
+        let filters =
+            r#","filters":{"repoUrl":"r","filePath":["src/**","*.md"],"metadata.team":"core","title":null}"#;
+        let filters = decode(filters).unwrap().question.filters;
+        assert_eq!(filters.len(), 3);
+        assert_eq!(filters[&FilterField::FilePath].len(), 2);
+        assert!(filters[&FilterField::Metadata("team".to_owned())].contains("core"));
+    }
+
+    #[test]
+    fn a_bad_filter_is_named() {
+        for (filters, named) in [
+            (r#"{"repo":"x"}"#, "filters.repo is not a filter"),
+            (r#"{"metadata.":"x"}"#, "filters.metadata. is not"),
+            (r#"{"title":[]}"#, "filters.title is empty"),
+            (r#"{"title":""}"#, "filters.title is empty"),
+            (r#"{"title":5}"#, "filters.title is 5"),
+            (r#"{"title":["a",5]}"#, "filters.title is 5"),
+            (r#"{"filePath":"src/["}"#, "filters.filePath is not a glob"),
+        ] {
+            let message = message(decode(&format!(r#","filters":{filters}"#)));
+            assert!(message.contains(named), "{filters}: {message}");
+        }
+        assert!(message(decode(r#","filters":"x""#)).starts_with("filters:"));
+    }
+
+    #[test]
+    fn the_key_comes_from_the_body_or_the_header() {
+        let with_key = format!(r#"{{"sessionId":"{SESSION}","prompt":"p","idempotencyKey":"k"}}"#);
+        let without = format!(r#"{{"sessionId":"{SESSION}","prompt":"p"}}"#);
+        let key =
+            |body: &str, header| decode_prompt(body.as_bytes(), header, TraceId::random()).map(|ask| ask.key);
+        assert_eq!(key(&with_key, None).unwrap().as_deref(), Some("k"));
+        assert_eq!(key(&with_key, Some("k")).unwrap().as_deref(), Some("k"));
+        assert_eq!(key(&without, Some("h")).unwrap().as_deref(), Some("h"));
+        assert!(message(key(&with_key, Some("h"))).contains("send one, or the same in both"));
+    }
+
+    #[test]
+    fn what_is_malformed_is_invalid_and_says_where() {
+        for (body, named) in [
+            ("", "not a JSON object"),
+            ("{", "not JSON"),
+            (r#"["s","p",null,null,null,null]"#, "not a JSON object"),
+            (r#"{"prompt":"\u12"}"#, "not JSON"),
+            (r#"{"prompt":"p"}"#, "missing field `sessionId`"),
+            (r#"{"sessionId":"s"}"#, "missing field `prompt`"),
+            (r#"{"sessionId":"s","prompt":5}"#, "prompt:"),
+            (r#"{"sessionId":"s","prompt":"p"} x"#, "goes on after"),
+        ] {
+            let message = message(decode_prompt(body.as_bytes(), None, TraceId::random()));
+            assert!(message.contains(named), "{body}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_no_uuid_is_unknown() {
+        let ask = decode_prompt(br#"{"sessionId":"mine","prompt":"p"}"#, None, TraceId::random());
+        assert!(matches!(ask, Err(Rejection::SessionNotUsable)));
+        let cancel = decode_cancel(br#"{"sessionId":"mine","promptId":"p"}"#);
+        assert!(matches!(cancel, Err(Rejection::PromptNotFound)));
+    }
+
+    #[test]
+    fn a_cancel_may_give_one_of_three_reasons() {
+        let decode = |reason: &str| {
+            decode_cancel(format!(r#"{{"sessionId":"{SESSION}","promptId":"{SESSION}"{reason}}}"#).as_bytes())
+        };
+        assert_eq!(decode("").unwrap().reason, CancelReason::UserInitiated);
+        assert_eq!(decode(r#","reason":"timeout""#).unwrap().reason, CancelReason::Timeout);
+        assert!(message(decode(r#","reason":"bored""#)).contains("user_initiated, timeout, error"));
+    }
+
+    #[test]
+    fn the_header_wins_over_the_query_when_resuming() {
+        assert_eq!(resume_position(None, None).unwrap(), None);
+        assert_eq!(resume_position(None, Some("3")).unwrap(), Some(3));
+        assert_eq!(resume_position(Some("5"), Some("3")).unwrap(), Some(5));
+        for bad in ["", "-1", "x", "1.5", "99999999999999999999999"] {
+            assert!(message(resume_position(Some(bad), Some("3"))).contains("Last-Event-ID"));
+            assert!(message(resume_position(None, Some(bad))).contains("after"));
+        }
+    }
+
+    #[test]
+    fn a_session_needs_nothing() {
+        assert_eq!(decode_session(b"").unwrap(), NewSession::default());
+        assert_eq!(decode_session(b" {} ").unwrap(), NewSession::default());
+        let session = decode_session(br#"{"owner":"acme/wiki","context":{"environment":"dev"}}"#).unwrap();
+        assert_eq!(session.owner.as_deref(), Some("acme/wiki"));
+        assert_eq!(session.context["environment"], "dev");
+        assert!(message(decode_session(br#"{"context":{"a":1}}"#)).starts_with("context.a:"));
+    }
+}

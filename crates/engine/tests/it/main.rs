@@ -1,0 +1,5 @@
+//! The engine over real ports, on paused time.
+
+mod model;
+mod prompts;
+mod world;

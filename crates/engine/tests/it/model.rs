@@ -1,0 +1,31 @@
+//! Random sequences of everything that clients, providers and time can do to the engine, checked against a
+//! small reference model after every step.
+
+mod reference;
+mod steps;
+
+use proptest::prelude::*;
+
+use crate::model::steps::{Step, step};
+use crate::world::Store;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_engine_does_what_the_reference_model_says(steps in prop::collection::vec(step(), 1..60)) {
+        check(Store::memory, &steps);
+    }
+}
+
+/// Plays the steps on an engine over a store, and on the reference model.
+fn check(store: impl Fn() -> Store, steps: &[Step]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let mut play = steps::Play::new(store()).await;
+        for step in steps {
+            play.step(step).await;
+        }
+        play.end().await;
+    });
+}

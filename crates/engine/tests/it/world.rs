@@ -1,0 +1,148 @@
+//! An engine with a store, a provider that the test drives, and short ways to ask and read.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use domain::{
+    Ask, Ended, Event, History, Journal, NewSession, Principal, Provider, Question, Rejection, SessionId,
+    Sessions, Step, TraceId,
+};
+use engine::{Engine, Limits, Ports, Reader, Routes};
+use storage::{Memory, MemoryLimits};
+use testing::{PausedClock, ScriptedCalls, ScriptedProvider};
+
+/// Times end on odd milliseconds, so that no two deadlines of a test fall together by accident.
+pub(crate) const RESUME: Duration = Duration::from_millis(15_007);
+pub(crate) const STALL: Duration = Duration::from_millis(30_013);
+pub(crate) const TOTAL: Duration = Duration::from_millis(600_003);
+pub(crate) const IDLE: Duration = Duration::from_millis(3_600_011);
+
+/// The ports of one store.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) sessions: Arc<dyn Sessions>,
+    pub(crate) history: Arc<dyn History>,
+}
+
+impl Store {
+    pub(crate) fn memory() -> Self {
+        let memory = Arc::new(Memory::new(MemoryLimits { log_bytes: 1 << 24, sessions: 1_000 }));
+        Self { journal: memory.clone(), sessions: memory.clone(), history: memory }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) calls: ScriptedCalls,
+    pub(crate) who: Principal,
+}
+
+pub(crate) fn limits() -> Limits {
+    Limits {
+        concurrent_streams: 3,
+        readers: 1_000,
+        question_chars: 100,
+        answer_bytes: 1 << 20,
+        max_tokens: 1_000,
+        stall: STALL,
+        total: TOTAL,
+        resume: RESUME,
+        idle: IDLE,
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Store::memory(), limits())
+    }
+
+    pub(crate) fn with(store: Store, limits: Limits) -> Self {
+        let (provider, calls) = ScriptedProvider::new("local", "scripted");
+        let provider: Arc<dyn Provider> = Arc::new(provider);
+        let routes = Routes::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);
+        let ports = Ports {
+            journal: store.journal,
+            sessions: store.sessions,
+            history: store.history,
+            clock: Arc::new(PausedClock::new()),
+        };
+        Self { engine: Engine::new(ports, routes, limits, 0.0), calls, who: Principal::local() }
+    }
+
+    pub(crate) async fn session(&self) -> SessionId {
+        self.engine.start_session(&self.who, NewSession::default()).await.expect("a session starts").id
+    }
+
+    pub(crate) async fn ask(
+        &self,
+        session: SessionId,
+        text: &str,
+        key: Option<&str>,
+    ) -> Result<Reader, Rejection> {
+        self.engine.submit(&self.who, ask(session, text, key)).await
+    }
+}
+
+pub(crate) fn ask(session: SessionId, text: &str, key: Option<&str>) -> Ask {
+    let question = Question { text: text.to_owned(), top_k: 5, filters: BTreeMap::new(), provider: None };
+    Ask { session, question, key: key.map(str::to_owned), trace: TraceId::random() }
+}
+
+/// The events that are there now; true if they are the last.
+pub(crate) fn read_now(reader: &mut Reader) -> (Vec<Event>, bool) {
+    let mut events = Vec::new();
+    loop {
+        match reader.poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(batch)) => events.extend(batch.iter().cloned()),
+            Poll::Ready(None) => return (events, true),
+            Poll::Pending => return (events, false),
+        }
+    }
+}
+
+/// Reads to the end.
+pub(crate) async fn read_all(reader: &mut Reader) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(batch) = poll_fn(|cx| reader.poll_next(cx)).await {
+        events.extend(batch.iter().cloned());
+    }
+    events
+}
+
+/// The texts of a log, one after the other.
+pub(crate) fn text_of(events: &[Event]) -> String {
+    let texts = events.iter().filter_map(|event| match &event.step {
+        Step::Text(text) => Some(&**text),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// How a log ended. Its shape is checked on the way: positions without a gap, times that never go back, the
+/// acceptance first, and exactly one terminal event, last.
+pub(crate) fn end_of(events: &[Event]) -> Ended {
+    check_shape(events);
+    match &events.last().expect("a log is not empty").step {
+        Step::Ended(ended) => (**ended).clone(),
+        other => panic!("the last event is {other:?}"),
+    }
+}
+
+/// Checks a log, or the beginning of one.
+pub(crate) fn check_shape(events: &[Event]) {
+    for (position, event) in (0..).zip(events) {
+        assert_eq!(event.position, position, "positions have no gap");
+        assert_eq!(
+            matches!(event.step, Step::Accepted(_)),
+            position == 0,
+            "the acceptance is the first event"
+        );
+        let is_last = position + 1 == events.len() as u64;
+        assert!(is_last || !matches!(event.step, Step::Ended(_)), "nothing follows the terminal event");
+    }
+    assert!(events.is_sorted_by_key(|event| event.at), "times never go back");
+}

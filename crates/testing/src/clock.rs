@@ -1,0 +1,48 @@
+//! A clock that stands still when tokio's does.
+
+use domain::{Clock, Timestamp};
+use tokio::time::Instant;
+
+/// Tells 2026-01-01T00:00:00Z and the tokio time since it was made, so that it pauses and advances with
+/// tokio's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct PausedClock {
+    started: Instant,
+}
+
+impl PausedClock {
+    /// The moment it begins with.
+    pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+    /// A clock that begins now.
+    pub fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Default for PausedClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        Self::START.plus(self.started.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_advances_only_with_tokios_clock() {
+        let clock = PausedClock::new();
+        assert_eq!(clock.now().to_string(), "2026-01-01T00:00:00.000Z");
+        tokio::time::advance(Duration::from_millis(90_500)).await;
+        assert_eq!(clock.now().to_string(), "2026-01-01T00:01:30.500Z");
+    }
+}

@@ -1,0 +1,96 @@
+//! A journal that fails when a test says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use domain::{Batch, Claim, Journal, NewPrompt, Principal, PromptId, Run, StorageError};
+
+/// Passes everything to another journal, except what is to fail now. Reading never fails.
+pub struct FailingJournal {
+    inner: Arc<dyn Journal>,
+    appends_fail: AtomicBool,
+    claims_fail: AtomicBool,
+}
+
+impl FailingJournal {
+    /// A journal over `inner` in which nothing fails yet.
+    pub fn new(inner: Arc<dyn Journal>) -> Self {
+        Self { inner, appends_fail: AtomicBool::new(false), claims_fail: AtomicBool::new(false) }
+    }
+
+    /// From now on appending and finishing fail, or work again.
+    pub fn fail_appends(&self, fail: bool) {
+        self.appends_fail.store(fail, Ordering::SeqCst);
+    }
+
+    /// From now on claims fail, or work again.
+    pub fn fail_claims(&self, fail: bool) {
+        self.claims_fail.store(fail, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Journal for FailingJournal {
+    async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
+        check(&self.claims_fail, "claim")?;
+        self.inner.claim(who, new).await
+    }
+
+    async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
+        check(&self.appends_fail, "append")?;
+        self.inner.append(run, batch).await
+    }
+
+    async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
+        check(&self.appends_fail, "finish")?;
+        self.inner.finish(run, last).await
+    }
+
+    async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
+        self.inner.read(who, id).await
+    }
+}
+
+fn check(fails: &AtomicBool, call: &str) -> Result<(), StorageError> {
+    if fails.load(Ordering::SeqCst) {
+        return Err(StorageError(format!("{call} fails because the test says so")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Willing;
+
+    #[async_trait]
+    impl Journal for Willing {
+        async fn claim(&self, _: &Principal, _: NewPrompt) -> Result<Claim, StorageError> {
+            Ok(Claim::NoRoom)
+        }
+        async fn append(&self, _: &Run, _: Batch) -> Result<(), StorageError> {
+            Ok(())
+        }
+        async fn finish(&self, _: Run, _: Batch) -> Result<(), StorageError> {
+            Ok(())
+        }
+        async fn read(&self, _: &Principal, _: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
+            Ok(None)
+        }
+    }
+
+    #[tokio::test]
+    async fn it_fails_as_long_as_the_test_says() {
+        let journal = FailingJournal::new(Arc::new(Willing));
+        let run = || Run { prompt: PromptId::new(crate::PausedClock::START), who: Principal::local() };
+        let nothing: Batch = Arc::new([]);
+        for fail in [false, true, false] {
+            journal.fail_appends(fail);
+            assert_eq!(journal.append(&run(), nothing.clone()).await.is_err(), fail);
+            assert_eq!(journal.finish(run(), nothing.clone()).await.is_err(), fail);
+            assert_eq!(journal.read(&Principal::local(), run().prompt).await, Ok(None));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The fake model server, looked at through raw sockets.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod client;
+mod command;
+mod endings;
+mod faults;
+mod lists;
+mod ollama;
+mod openai;
