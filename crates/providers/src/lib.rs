@@ -1,1 +1,24 @@
-//! Under construction.
+//! Model servers over HTTP, and the order in which they are asked. Settings come in as plain structs:
+//! nothing in here reads the environment.
+
+mod answer;
+mod characters;
+mod client;
+mod events;
+#[cfg(test)]
+mod fixture;
+mod lines;
+mod messages;
+mod model_server;
+mod ollama;
+mod openai;
+mod order;
+mod problem;
+mod refusal;
+mod settings;
+mod sse;
+
+pub use ollama::Ollama;
+pub use openai::OpenAi;
+pub use order::Order;
+pub use settings::{HttpProvider, InvalidSettings, Secret};

@@ -1,0 +1,37 @@
+//! What the server tells its operator: lines on standard error.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+
+use crate::settings::Environment;
+
+/// Starts logging at the level that `RUST_LOG` asks for, `info` without it.
+pub(crate) fn start(environment: &Environment) -> Result<(), String> {
+    let filter = environment.get("RUST_LOG").filter(|text| !text.is_empty()).map_or("info", String::as_str);
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        format!(
+            "RUST_LOG (environment variable): {filter:?} is not a log filter: {error}; \
+             allowed are a level such as \"debug\" and pairs such as \"engine=debug,info\""
+        )
+    })?;
+    let no_color = environment.get("NO_COLOR").is_some_and(|text| !text.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal() && !no_color)
+        .try_init()
+        .map_err(|error| format!("logging cannot be started: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_filter_is_refused_by_name() {
+        let environment = Environment::from([("RUST_LOG".to_owned(), "engine=loud".to_owned())]);
+        let message = start(&environment).unwrap_err();
+        assert!(message.contains("RUST_LOG") && message.contains("engine=loud"), "{message}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Settings of answers: whom to ask in which order, and the bounds of an answer.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use globset::Glob;
+use serde::{Deserialize, Serialize};
+
+use super::checks::{Checks, SOME_TIME, in_seconds, quoted};
+use super::providers::TypedProviders;
+
+/// `[generation]`
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct GenerationSettings {
+    /// Who is asked, in this order, until the first token.
+    pub(crate) providers: Vec<String>,
+    /// How long a provider may be silent before its first token.
+    #[serde(rename = "first_token_seconds", serialize_with = "in_seconds")]
+    pub(crate) first_token: Duration,
+    /// How long it may be silent afterwards.
+    #[serde(rename = "stall_seconds", serialize_with = "in_seconds")]
+    pub(crate) stall: Duration,
+    /// How long an answer may take.
+    #[serde(rename = "total_seconds", serialize_with = "in_seconds")]
+    pub(crate) total: Duration,
+    /// How many tokens an answer may have.
+    pub(crate) max_tokens: u32,
+    /// 0 is the most likely answer.
+    pub(crate) temperature: f32,
+    /// What happens when no passage is found.
+    pub(crate) when_nothing_found: WhenNothingFound,
+    /// Other orders for some sessions; the first that matches holds.
+    pub(crate) orders: Vec<OwnerOrder>,
+}
+
+/// `[[generation.orders]]`: whom to ask in the sessions of some owners.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct OwnerOrder {
+    /// A glob over the session's owner.
+    pub(crate) owner: String,
+    /// Who is asked, in this order.
+    pub(crate) providers: Vec<String>,
+}
+
+/// What happens when no passage is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WhenNothingFound {
+    /// What the dialect does by itself.
+    #[default]
+    Dialect,
+    /// The model is asked and told so.
+    Answer,
+    /// A fixed sentence says so, and no model is asked.
+    SaySo,
+}
+
+/// `[generation]` as typed.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TypedGeneration {
+    providers: Vec<String>,
+    first_token_seconds: f64,
+    stall_seconds: f64,
+    total_seconds: f64,
+    max_tokens: u64,
+    temperature: f64,
+    when_nothing_found: WhenNothingFound,
+    orders: Vec<TypedOrder>,
+}
+
+/// `[[generation.orders]]` as typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct TypedOrder {
+    owner: Option<String>,
+    providers: Vec<String>,
+}
+
+impl Default for TypedGeneration {
+    fn default() -> Self {
+        Self {
+            providers: vec!["local".to_owned()],
+            first_token_seconds: 60.0,
+            stall_seconds: 30.0,
+            total_seconds: 600.0,
+            max_tokens: 2048,
+            temperature: 0.0,
+            when_nothing_found: WhenNothingFound::default(),
+            orders: Vec::new(),
+        }
+    }
+}
+
+impl TypedGeneration {
+    /// Every provider that some order names.
+    pub(super) fn named_providers(&self) -> BTreeSet<String> {
+        self.orders.iter().flat_map(|order| &order.providers).chain(&self.providers).cloned().collect()
+    }
+
+    pub(super) fn resolve(
+        self,
+        checks: &mut Checks<'_>,
+        configured: &TypedProviders,
+    ) -> Option<GenerationSettings> {
+        let providers = check_order(checks, "generation.providers", &self.providers, configured);
+        let first_token =
+            checks.seconds("generation.first_token_seconds", self.first_token_seconds, SOME_TIME);
+        let stall = checks.seconds("generation.stall_seconds", self.stall_seconds, SOME_TIME);
+        let total = checks.seconds("generation.total_seconds", self.total_seconds, SOME_TIME);
+        let max_tokens = checks.number("generation.max_tokens", self.max_tokens, 1..=1_000_000);
+        let temperature = checks.decimal("generation.temperature", self.temperature, 0.0..=2.0);
+        let orders = resolve_orders(checks, self.orders, configured);
+        providers?;
+        Some(GenerationSettings {
+            providers: self.providers,
+            first_token: first_token?,
+            stall: stall?,
+            total: total?,
+            max_tokens: max_tokens?,
+            #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 2")]
+            temperature: temperature? as f32,
+            when_nothing_found: self.when_nothing_found,
+            orders: orders?,
+        })
+    }
+}
+
+fn resolve_orders(
+    checks: &mut Checks<'_>,
+    orders: Vec<TypedOrder>,
+    configured: &TypedProviders,
+) -> Option<Vec<OwnerOrder>> {
+    let distinct =
+        checks.distinct("generation.orders", orders.iter().filter_map(|order| order.owner.as_deref()));
+    let resolved: Vec<_> = (orders.into_iter().enumerate())
+        .map(|(index, order)| order.resolve(checks, &format!("generation.orders[{index}]"), configured))
+        .collect();
+    distinct?;
+    resolved.into_iter().collect()
+}
+
+impl TypedOrder {
+    fn resolve(self, checks: &mut Checks<'_>, key: &str, configured: &TypedProviders) -> Option<OwnerOrder> {
+        let owner = match self.owner {
+            Some(owner) => checks.keep(&format!("{key}.owner"), check_glob(owner)),
+            None => checks.keep(key, Err(format!("it has no owner; allowed is {OWNER_ALLOWED}"))),
+        };
+        let providers = check_order(checks, &format!("{key}.providers"), &self.providers, configured);
+        providers?;
+        Some(OwnerOrder { owner: owner?, providers: self.providers })
+    }
+}
+
+const OWNER_ALLOWED: &str =
+    "the name of an owner, in which * and ? stand for any letters, such as \"acme/*\"";
+
+fn check_glob(glob: String) -> Result<String, String> {
+    match Glob::new(&glob) {
+        Ok(_) if glob.is_empty() => Err(format!("it is empty; allowed is {OWNER_ALLOWED}")),
+        Ok(_) => Ok(glob),
+        Err(error) => Err(format!("{glob:?} is not a glob ({}); allowed is {OWNER_ALLOWED}", error.kind())),
+    }
+}
+
+fn check_order(
+    checks: &mut Checks<'_>,
+    key: &str,
+    names: &[String],
+    configured: &TypedProviders,
+) -> Option<()> {
+    let allowed = || match configured.len() {
+        0 => "none is configured by a table [providers.NAME]".to_owned(),
+        _ => format!("configured are {}", quoted(configured.keys().map(String::as_str))),
+    };
+    if names.is_empty() {
+        checks.refuse(key, format!("no provider is named; {}", allowed()));
+        return None;
+    }
+    if let Some(unknown) = names.iter().find(|name| !configured.contains_key(*name)) {
+        checks.refuse(key, format!("there is no provider {unknown:?}; {}", allowed()));
+        return None;
+    }
+    checks.distinct(key, names.iter().map(String::as_str))
+}

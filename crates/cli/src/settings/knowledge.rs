@@ -1,0 +1,177 @@
+//! Settings of the knowledge base: models that run in-process, embedding, ingest, reranking, the index.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::checks::Checks;
+use super::directories;
+use super::secret::SecretUrl;
+
+/// `[models]`
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ModelSettings {
+    /// Where the files of in-process models are.
+    pub(crate) dir: PathBuf,
+}
+
+/// `[embedding]`
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct EmbeddingSettings {
+    /// Who embeds.
+    pub(crate) kind: EmbeddingKind,
+    /// Where it is; without a slash at its end.
+    pub(crate) base_url: Option<String>,
+    /// The model to ask for.
+    pub(crate) model: Option<String>,
+    /// The environment variable that its key is read from.
+    pub(crate) api_key_env: Option<String>,
+}
+
+/// Who embeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EmbeddingKind {
+    /// A model in this process.
+    #[default]
+    Embedded,
+    /// An Ollama server.
+    Ollama,
+    /// A server that speaks OpenAI's protocol.
+    Openai,
+}
+
+/// `[ingest]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct IngestSettings {
+    /// How documents are cut into chunks.
+    pub(crate) chunking: Chunking,
+}
+
+/// How documents are cut into chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Chunking {
+    /// By headings and syntax.
+    #[default]
+    Structure,
+    /// By counting words.
+    Words,
+}
+
+/// `[rerank]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RerankSettings {
+    /// Who puts what was found in order.
+    pub(crate) kind: RerankKind,
+}
+
+/// Who puts what was found in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RerankKind {
+    /// A model in this process.
+    #[default]
+    Embedded,
+    /// Nobody.
+    None,
+}
+
+/// `[index]`
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct IndexSettings {
+    /// What is searched.
+    pub(crate) kind: IndexKind,
+    /// Where Qdrant is.
+    pub(crate) url: Option<SecretUrl>,
+    /// The environment variable that its key is read from.
+    pub(crate) api_key_env: Option<String>,
+    /// Its collection.
+    pub(crate) collection: String,
+}
+
+/// What is searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IndexKind {
+    /// An index in this process.
+    #[default]
+    Embedded,
+    /// A Qdrant server.
+    Qdrant,
+}
+
+/// `[models]` as typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TypedModels {
+    dir: Option<String>,
+}
+
+/// `[embedding]` as typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TypedEmbedding {
+    kind: EmbeddingKind,
+    base_url: Option<String>,
+    model: Option<String>,
+    api_key_env: Option<String>,
+}
+
+/// `[index]` as typed.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TypedIndex {
+    kind: IndexKind,
+    url: Option<String>,
+    api_key_env: Option<String>,
+    collection: String,
+}
+
+impl Default for TypedIndex {
+    fn default() -> Self {
+        Self {
+            kind: IndexKind::default(),
+            url: None,
+            api_key_env: None,
+            collection: "rag_embedding".to_owned(),
+        }
+    }
+}
+
+impl TypedModels {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<ModelSettings> {
+        let default = directories::models(checks.environment);
+        Some(ModelSettings { dir: checks.folder("models.dir", self.dir, default)? })
+    }
+}
+
+impl TypedEmbedding {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<EmbeddingSettings> {
+        let base_url = checks.base_url("embedding.base_url", self.base_url);
+        let model = checks.line("embedding.model", self.model);
+        let api_key_env = checks.variable("embedding.api_key_env", self.api_key_env);
+        Some(EmbeddingSettings {
+            kind: self.kind,
+            base_url: base_url?,
+            model: model?,
+            api_key_env: api_key_env?,
+        })
+    }
+}
+
+impl TypedIndex {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<IndexSettings> {
+        let url = checks.url("index.url", self.url, &["http", "https"]);
+        let api_key_env = checks.variable("index.api_key_env", self.api_key_env);
+        let collection = checks.line("index.collection", Some(self.collection));
+        Some(IndexSettings {
+            kind: self.kind,
+            url: url?,
+            api_key_env: api_key_env?,
+            collection: collection??,
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! Settings: as typed (`Tree`, `Typed…`), then resolved and checked once (`Settings`). One struct per
+//! concern. Nothing in here reads the environment by itself; `SettingsFile` reads the one file.
+
+mod checks;
+mod directories;
+mod generation;
+mod knowledge;
+mod limits;
+mod mistake;
+mod problem;
+mod providers;
+mod read;
+mod secret;
+mod server;
+mod show;
+mod sources;
+mod storage;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use checks::Checks;
+use generation::{GenerationSettings, TypedGeneration};
+use knowledge::{EmbeddingSettings, IndexSettings, IngestSettings, ModelSettings, RerankSettings};
+use knowledge::{TypedEmbedding, TypedIndex, TypedModels};
+use limits::{LimitSettings, SessionSettings, StreamSettings, TypedLimits, TypedSessions, TypedStreams};
+use problem::Problems;
+use providers::TypedProviders;
+use server::{AuthSettings, ServerSettings, TypedServer};
+use storage::{LiveSettings, StorageSettings, TypedLive, TypedStorage};
+
+pub(crate) use providers::{ProviderKind, ProviderSettings};
+pub(crate) use server::AuthMode;
+pub(crate) use show::show;
+pub(crate) use sources::{Environment, Flags, SettingsFile, Sources};
+pub(crate) use tree::Tree;
+
+/// All settings, checked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Settings {
+    /// The folder for everything that is kept.
+    pub(crate) data_dir: PathBuf,
+    /// The HTTP server.
+    pub(crate) server: ServerSettings,
+    /// Answers.
+    pub(crate) generation: GenerationSettings,
+    /// Those who generate and can be asked, by their names.
+    pub(crate) providers: BTreeMap<String, ProviderSettings>,
+    /// In-process models.
+    pub(crate) models: ModelSettings,
+    /// Embedding.
+    pub(crate) embedding: EmbeddingSettings,
+    /// Reading documents.
+    pub(crate) ingest: IngestSettings,
+    /// Reranking.
+    pub(crate) rerank: RerankSettings,
+    /// The index.
+    pub(crate) index: IndexSettings,
+    /// What is kept.
+    pub(crate) storage: StorageSettings,
+    /// What several servers share.
+    pub(crate) live: LiveSettings,
+    /// Sessions.
+    pub(crate) sessions: SessionSettings,
+    /// Bounds.
+    pub(crate) limits: LimitSettings,
+    /// Streams.
+    pub(crate) streams: StreamSettings,
+    /// Who may use it.
+    pub(crate) auth: AuthSettings,
+}
+
+/// All settings as typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Typed {
+    data_dir: Option<String>,
+    server: TypedServer,
+    generation: TypedGeneration,
+    #[serde(default = "providers::only_local")]
+    providers: TypedProviders,
+    models: TypedModels,
+    embedding: TypedEmbedding,
+    ingest: IngestSettings,
+    rerank: RerankSettings,
+    index: TypedIndex,
+    storage: TypedStorage,
+    live: TypedLive,
+    sessions: TypedSessions,
+    limits: TypedLimits,
+    streams: TypedStreams,
+    auth: AuthSettings,
+}
+
+impl Settings {
+    /// Merges the sources and checks what comes out.
+    pub(crate) fn load(sources: &Sources<'_>) -> Result<Self, Problems> {
+        Self::resolve(&Tree::merge(sources)?, sources.environment)
+    }
+
+    /// Checks what was typed. The environment is asked for keys and directories.
+    pub(crate) fn resolve(tree: &Tree, environment: &Environment) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let typed: Option<Typed> = read::read(tree, &mut problems);
+        let mut checks = Checks::new(tree, environment, problems);
+        let settings = typed.and_then(|typed| typed.resolve(&mut checks));
+        let problems = checks.into_problems();
+        match settings {
+            Some(settings) if problems.is_empty() => Ok(settings),
+            _ => Err(Problems(problems)),
+        }
+    }
+}
+
+impl Typed {
+    fn resolve(self, checks: &mut Checks<'_>) -> Option<Settings> {
+        let in_an_order = self.generation.named_providers();
+        let data_dir = checks.folder("data_dir", self.data_dir, directories::data(checks.environment));
+        let server = self.server.resolve(checks);
+        let generation = self.generation.resolve(checks, &self.providers);
+        let providers = providers::resolve(checks, self.providers, &in_an_order);
+        let models = self.models.resolve(checks);
+        let embedding = self.embedding.resolve(checks);
+        let index = self.index.resolve(checks);
+        let storage = self.storage.resolve(checks);
+        let live = self.live.resolve(checks);
+        let sessions = self.sessions.resolve(checks);
+        let limits = self.limits.resolve(checks);
+        let streams = self.streams.resolve(checks);
+        Some(Settings {
+            data_dir: data_dir?,
+            server: server?,
+            generation: generation?,
+            providers,
+            models: models?,
+            embedding: embedding?,
+            ingest: self.ingest,
+            rerank: self.rerank,
+            index: index?,
+            storage: storage?,
+            live: live?,
+            sessions: sessions?,
+            limits: limits?,
+            streams: streams?,
+            auth: self.auth,
+        })
+    }
+}

@@ -1,0 +1,223 @@
+//! Settings of the HTTP server: where it listens, whom it trusts, who may use it.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+use url::Url;
+
+use super::checks::{ANY_TIME, Checks, in_seconds};
+use super::secret::shown;
+
+/// `[server]`
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ServerSettings {
+    /// Where to listen; port 0 lets the system choose one.
+    pub(crate) bind: SocketAddr,
+    /// Origins whose pages may call us, as browsers write them; `*` for all.
+    pub(crate) allowed_origins: Vec<String>,
+    /// Proxies that are believed when they tell a client's address.
+    pub(crate) trusted_proxies: Vec<Network>,
+    /// How long running prompts may go on after the server was told to stop.
+    #[serde(rename = "drain_seconds", serialize_with = "in_seconds")]
+    pub(crate) drain: Duration,
+}
+
+/// `[auth]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct AuthSettings {
+    /// How clients show who they are.
+    pub(crate) mode: AuthMode,
+}
+
+/// How clients show who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AuthMode {
+    /// They don't.
+    #[default]
+    None,
+}
+
+/// The IP addresses that share their first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    /// One of them.
+    pub(crate) address: IpAddr,
+    /// How many bits they share.
+    pub(crate) prefix: u8,
+}
+
+/// `[server]` as typed.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TypedServer {
+    bind: String,
+    allowed_origins: Vec<String>,
+    trusted_proxies: Vec<String>,
+    drain_seconds: f64,
+}
+
+impl Default for TypedServer {
+    fn default() -> Self {
+        Self {
+            bind: "127.0.0.1:8080".to_owned(),
+            allowed_origins: Vec::new(),
+            trusted_proxies: Vec::new(),
+            drain_seconds: 20.0,
+        }
+    }
+}
+
+impl TypedServer {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<ServerSettings> {
+        let bind = checks.keep("server.bind", address(&self.bind));
+        let allowed_origins = each(checks, "server.allowed_origins", &self.allowed_origins, origin);
+        let trusted_proxies = each(checks, "server.trusted_proxies", &self.trusted_proxies, network);
+        let drain = checks.seconds("server.drain_seconds", self.drain_seconds, ANY_TIME);
+        Some(ServerSettings {
+            bind: bind?,
+            allowed_origins: allowed_origins?,
+            trusted_proxies: trusted_proxies?,
+            drain: drain?,
+        })
+    }
+}
+
+fn each<T>(
+    checks: &mut Checks<'_>,
+    key: &str,
+    texts: &[String],
+    check: impl Fn(&str) -> Result<T, String>,
+) -> Option<Vec<T>> {
+    let checked: Vec<_> = (texts.iter().enumerate())
+        .map(|(index, text)| checks.keep(&format!("{key}[{index}]"), check(text)))
+        .collect();
+    checked.into_iter().collect()
+}
+
+/// A name is looked up here, once; of several addresses the first of IPv4 is taken.
+fn address(given: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = given.parse() {
+        return Ok(address);
+    }
+    let refusal = |why: &str| {
+        format!(
+            "{given:?} is not an address to listen on ({why}); allowed is host:port, such as 127.0.0.1:8080, \
+             [::1]:8080 or localhost:8080"
+        )
+    };
+    match given.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {}
+        Some((host, _)) if !host.is_empty() => return Err(refusal("its port is not one of 0 to 65535")),
+        _ => return Err(refusal("host or port is missing")),
+    }
+    let found: Vec<_> = given.to_socket_addrs().map_err(|error| refusal(&error.to_string()))?.collect();
+    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    chosen.copied().ok_or_else(|| refusal("the host has no address"))
+}
+
+/// An origin as browsers write it: lower case, without the scheme's own port.
+fn origin(given: &str) -> Result<String, String> {
+    if given == "*" {
+        return Ok(given.to_owned());
+    }
+    let refusal = || {
+        let given = shown(given);
+        format!("{given} is not an origin; allowed is scheme://host[:port] with nothing after it, or \"*\"")
+    };
+    let url = Url::parse(given).map_err(|_| refusal())?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(refusal)?;
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let origin = format!("{}://{host}{port}", url.scheme());
+    // The URL has nothing but its origin, and a slash that the parser adds for some schemes.
+    let bare = url.as_str().trim_end_matches('/') == origin && !given.ends_with('/');
+    if bare { Ok(origin) } else { Err(refusal()) }
+}
+
+fn network(given: &str) -> Result<Network, String> {
+    let (address, prefix) = match given.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (given, None),
+    };
+    let parsed = address.parse::<IpAddr>().ok().and_then(|address| {
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.map_or(Some(longest), |prefix| prefix.parse().ok())?;
+        (prefix <= longest).then_some(Network { address, prefix })
+    });
+    parsed.ok_or_else(|| {
+        format!(
+            "{given:?} is not a network; allowed is an IP address, or one with a prefix such as 10.0.0.0/8"
+        )
+    })
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl Serialize for Network {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_have_a_name_for_its_host() {
+        assert_eq!(address("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
+        assert!(address("localhost:8080").unwrap().ip().is_loopback());
+        for wrong in ["8080", ":8080", "localhost", "localhost:", "localhost:65536", "127.0.0.1:-1", ""] {
+            let message = address(wrong).unwrap_err();
+            assert!(message.contains("allowed is host:port"), "{wrong}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_written_as_browsers_write_it() {
+        for (given, expected) in [
+            ("https://Docs.Example", "https://docs.example"),
+            ("https://docs.example:443", "https://docs.example"),
+            ("http://localhost:3000", "http://localhost:3000"),
+            ("http://[::1]:3000", "http://[::1]:3000"),
+            ("vscode-webview://abc", "vscode-webview://abc"),
+            ("*", "*"),
+        ] {
+            assert_eq!(origin(given).unwrap(), expected);
+        }
+        for wrong in [
+            "docs.example",
+            "https://docs.example/",
+            "https://a.b/c",
+            "https://u:p@a.b",
+            "https://a.b?c",
+            "null",
+            "",
+        ] {
+            origin(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_network_is_an_address_with_or_without_a_prefix() {
+        for (given, expected) in [
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("::1", "::1/128"),
+            ("fd00::/8", "fd00::/8"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+        ] {
+            assert_eq!(network(given).unwrap().to_string(), expected);
+        }
+        for wrong in ["10.0.0.0/33", "::/129", "10.0.0/8", "proxy", "10.0.0.0/", "/8", ""] {
+            network(wrong).unwrap_err();
+        }
+    }
+}

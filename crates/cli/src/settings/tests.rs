@@ -1,0 +1,352 @@
+//! Settings from end to end: sources in, settings or problems out.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::providers::ProviderKind;
+use super::*;
+
+const EXAMPLE: &str = include_str!("../../../../docs/wellspring.example.toml");
+
+/// What a test gives: a file's text, variables, `--bind`.
+#[derive(Default)]
+struct Given<'a> {
+    file: &'a str,
+    variables: &'a [(&'a str, &'a str)],
+    bind: Option<&'a str>,
+}
+
+impl Given<'_> {
+    fn load(&self) -> Result<(Settings, Tree), Problems> {
+        let file = SettingsFile { path: PathBuf::from("test.toml"), text: self.file.to_owned() };
+        let variables = self.variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let environment: Environment = variables.collect();
+        let flags = Flags { bind: self.bind.map(str::to_owned) };
+        let tree = Tree::merge(&Sources { file: Some(&file), environment: &environment, flags: &flags })?;
+        Ok((Settings::resolve(&tree, &environment)?, tree))
+    }
+
+    fn settings(&self) -> Settings {
+        self.load().unwrap_or_else(|problems| panic!("{problems}")).0
+    }
+
+    fn shown(&self) -> String {
+        let (settings, tree) = self.load().unwrap_or_else(|problems| panic!("{problems}"));
+        show(&settings, &tree)
+    }
+
+    fn problems(&self) -> String {
+        self.load().expect_err("the settings have a mistake").to_string()
+    }
+}
+
+fn file(file: &str) -> Given<'_> {
+    Given { file, ..Given::default() }
+}
+
+fn environment<'a>(variables: &'a [(&'a str, &'a str)]) -> Given<'a> {
+    Given { variables, ..Given::default() }
+}
+
+#[test]
+fn the_example_says_what_the_defaults_are() {
+    assert_eq!(file(EXAMPLE).settings(), file("").settings());
+}
+
+#[test]
+fn the_example_has_every_key() {
+    let tables = file("").shown();
+    let tables: Vec<_> = tables.lines().filter(|line| line.starts_with('[')).collect();
+    assert!(tables.len() > 10, "{tables:?}");
+    for table in tables {
+        let problem = file(&format!("{table}\nno_such_key = 1")).problems();
+        let (_, allowed) = problem.split_once("allowed are ").unwrap();
+        let (_, section) = EXAMPLE.split_once(table).unwrap_or_else(|| panic!("the example has no {table}"));
+        let end = section.find("\n[").unwrap_or(section.len());
+        for key in allowed.split(", ") {
+            let there = section[..end]
+                .lines()
+                .any(|line| line.trim_start_matches("# ").starts_with(&format!("{key} =")));
+            // The one list of tables has its header commented out.
+            assert!(
+                there || EXAMPLE.contains(&format!("# [[generation.{key}]]")),
+                "{table} {key} is not there"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_shown_is_a_file_with_the_same_settings() {
+    let given = file(
+        "data_dir = '/srv/wells'\n[server]\ntrusted_proxies = ['10.0.0.0/8']\n[generation]\nstall_seconds = 0.25\n\
+         temperature = 0.7\n[[generation.orders]]\nowner = 'acme/*'\nproviders = ['local']\n\
+         [[generation.orders]]\nowner = 'b'\nproviders = ['local']\n",
+    );
+    assert_eq!(file(&given.shown()).settings(), given.settings());
+}
+
+#[test]
+fn the_environment_overrules_the_file_and_a_flag_overrules_both() {
+    let mut given = file("[server]\nbind = '127.0.0.1:1'\ndrain_seconds = 1\n");
+    assert_eq!(given.settings().server.bind.port(), 1);
+    given.variables = &[("WELLSPRING__SERVER__BIND", "127.0.0.1:2")];
+    assert_eq!(given.settings().server.bind.port(), 2);
+    given.bind = Some("127.0.0.1:3");
+    assert_eq!(given.settings().server.bind.port(), 3);
+    assert_eq!(given.settings().server.drain, Duration::from_secs(1));
+}
+
+#[test]
+fn the_short_variable_for_streams_yields_to_the_long_one() {
+    let short = ("MAX_CONCURRENT_STREAMS", "7");
+    let long = ("WELLSPRING__LIMITS__CONCURRENT_STREAMS", "8");
+    assert_eq!(environment(&[short]).settings().limits.concurrent_streams, 7);
+    assert_eq!(environment(&[short, long]).settings().limits.concurrent_streams, 8);
+}
+
+#[test]
+fn a_variable_has_the_type_of_its_key() {
+    let settings = environment(&[
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "3.2"),
+        ("wellspring__providers__my-own__kind", "openai"),
+        ("WELLSPRING__GENERATION__PROVIDERS", "my-own, local"),
+        ("WELLSPRING__GENERATION__ORDERS", "[{ owner = 'acme/*', providers = ['local'] }]"),
+        ("WELLSPRING__GENERATION__STALL_SECONDS", "0.5"),
+        ("WELLSPRING__SERVER__ALLOWED_ORIGINS", r#"["https://a.example", "https://b.example"]"#),
+        ("WELLSPRING__SERVER__TRUSTED_PROXIES", ""),
+        ("WELLSPRING__DATA_DIR", "/srv/wells"),
+        ("WELLSPRING_OTHER", "is not a setting"),
+    ])
+    .settings();
+    assert_eq!(settings.providers["local"].model.as_deref(), Some("3.2"));
+    assert_eq!(settings.providers["my-own"].kind, ProviderKind::Openai);
+    assert_eq!(settings.generation.providers, ["my-own", "local"]);
+    assert_eq!(settings.generation.orders[0].owner, "acme/*");
+    assert_eq!(settings.generation.stall, Duration::from_millis(500));
+    assert_eq!(settings.server.allowed_origins, ["https://a.example", "https://b.example"]);
+    assert_eq!(settings.server.trusted_proxies, []);
+    assert_eq!(settings.data_dir, PathBuf::from("/srv/wells"));
+}
+
+#[test]
+fn a_variable_finds_its_provider_whatever_the_case() {
+    let mut given = file("[providers.Local]\nmodel = 'a'\n[generation]\nproviders = ['Local']\n");
+    given.variables = &[("WELLSPRING__PROVIDERS__LOCAL__MODEL", "b")];
+    let providers = given.settings().providers;
+    assert_eq!(providers.keys().collect::<Vec<_>>(), ["Local"]);
+    assert_eq!(providers["Local"].model.as_deref(), Some("b"));
+    given.variables = &[("WELLSPRING__PROVIDERS__LOCAL__MODEL", "")];
+    assert_eq!(given.settings().providers["Local"].model, None, "an empty variable unsets");
+}
+
+#[test]
+fn each_kind_of_provider_has_its_own_defaults() {
+    let providers = file("[providers.local]\n[providers.remote]\nkind = 'openai'\n").settings().providers;
+    assert_eq!(providers["local"].base_url, "http://127.0.0.1:11434");
+    assert_eq!(providers["local"].context_window, 8192);
+    assert_eq!(providers["remote"].base_url, "https://api.openai.com/v1");
+    assert_eq!(providers["remote"].context_window, 32768);
+    assert_eq!(providers["remote"].connect, Duration::from_secs(5));
+}
+
+#[test]
+fn a_kind_that_is_not_built_stops_the_start_only_if_it_would_be_used() {
+    let unused = "[providers.local]\n[providers.inside]\nkind = 'embedded'\n[index]\nkind = 'qdrant'\n";
+    assert_eq!(file(unused).settings().providers.keys().collect::<Vec<_>>(), ["local"]);
+    let used = format!("{unused}[[generation.orders]]\nowner = '*'\nproviders = ['inside', 'local']\n");
+    let problems = file(&used).problems();
+    assert!(problems.contains("providers.inside.kind (test.toml, line 3)"), "{problems}");
+    assert!(problems.contains("not built yet"), "{problems}");
+}
+
+#[test]
+fn keys_come_from_the_variables_that_settings_name() {
+    let mut given = file(
+        "[providers.local]\napi_key_env = 'LOCAL_KEY'\n[providers.spare]\napi_key_env = 'SPARE_KEY'\n\
+         [providers.other]\napi_key_env = 'OTHER_KEY'\n",
+    );
+    given.variables = &[("LOCAL_KEY", "sk-hunter2\n"), ("OTHER_KEY", "sk-hunter3")];
+    let settings = given.settings();
+    let key = |name: &str| settings.providers[name].api_key.as_ref().map(secret::Secret::expose);
+    assert_eq!(key("local"), Some("sk-hunter2"));
+    assert_eq!(key("other"), Some("sk-hunter3"));
+    assert_eq!(key("spare"), None, "no order names it, so it may lack its key");
+    given.variables = &[("OTHER_KEY", "sk-hunter3")];
+    let problems = given.problems();
+    assert!(problems.contains("providers.local.api_key_env (test.toml, line 2)"), "{problems}");
+    assert!(problems.contains("LOCAL_KEY is not set"), "{problems}");
+    assert!(!problems.contains("SPARE_KEY"), "{problems}");
+}
+
+#[test]
+fn no_secret_is_shown_nor_told() {
+    let mut given = file(
+        "[providers.local]\napi_key_env = 'LOCAL_KEY'\nproxy = 'http://ada:hunter2@proxy:3128'\n\
+         [storage]\nurl = 'postgres://ada:hunter2@db/wells'\n[live]\nurl = 'redis://:hunter2@cache'\n",
+    );
+    given.variables = &[("LOCAL_KEY", "sk-hunter2")];
+    let (shown, debugged) = (given.shown(), format!("{:?}", given.settings()));
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(!debugged.contains("hunter2"), "{debugged}");
+    assert!(shown.contains(r#"url = "postgres://ada:****@db/wells"  # test.toml, line 5"#), "{shown}");
+
+    for wrong in [
+        "[storage]\nurl = 'mysql://ada:hunter2@db'",
+        "[storage]\nurl = 'postgres://ada:hunter2@db:port'",
+        "storage = 'postgres://ada:hunter2@db'",
+        "[providers.local]\nbase_url = 'http://ada:hunter2@local'",
+        "[providers.local]\napi_key_env = 'sk-hunter2'",
+        "[providers.local]\napi_key = 'sk-hunter2'",
+    ] {
+        let problems = file(wrong).problems();
+        assert!(!problems.contains("hunter2"), "{problems}");
+    }
+}
+
+#[test]
+fn what_is_not_a_default_is_shown_with_its_source() {
+    let given = Given {
+        file: "[generation]\nmax_tokens = 9\n\n[[generation.orders]]\nowner = 'a'\nproviders = ['local']\n",
+        variables: &[("WELLSPRING__LIMITS__READERS", "5")],
+        bind: Some("127.0.0.1:3"),
+    };
+    let shown = given.shown();
+    for line in [
+        "bind = \"127.0.0.1:3\"  # flag --bind",
+        "max_tokens = 9  # test.toml, line 2",
+        "owner = \"a\"  # test.toml, line 5",
+        "readers = 5  # environment variable WELLSPRING__LIMITS__READERS",
+        "drain_seconds = 20",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let mut given = file("colour = 1\n[server]\nbind = 'here'\nbnid = 1\n[limits]\nreaders = 'many'\n");
+    given.variables = &[("WELLSPRING__LIMITS__BODY_BYTES", "1")];
+    let problems = given.problems();
+    assert!(problems.starts_with("there are 5 mistakes in the settings:\n"), "{problems}");
+    for key in ["colour", "server.bind", "server.bnid", "limits.readers", "limits.body_bytes"] {
+        assert!(problems.contains(&format!("\n  {key} (")), "{key} is not in {problems}");
+    }
+}
+
+#[test]
+fn a_mistake_is_told_with_its_key_its_source_and_what_is_allowed() {
+    for (wrong, expected) in MISTAKES {
+        let problems = file(wrong).problems();
+        assert_eq!(problems.lines().count(), 1, "{problems}");
+        for part in *expected {
+            assert!(problems.contains(part), "{part:?} is not in: {problems}");
+        }
+    }
+}
+
+/// What is typed, and what must be told of it.
+const MISTAKES: &[(&str, &[&str])] = &[
+    ("[server]\nbnid = 1", &["server.bnid (test.toml, line 2)", "did you mean bind?", "allowed_origins"]),
+    ("[sever]\nbind = ''", &["sever (test.toml, line 1)", "did you mean server?", "data_dir"]),
+    ("[server\n", &["test.toml, line 1", "not TOML"]),
+    ("[server]\nbind = 'a:1'\nbind = 'b:1'", &["test.toml, line 3", "duplicate key"]),
+    ("server = 1", &["server (test.toml, line 1)", "1 is not a table"]),
+    ("[server]\nbind = 8080", &["server.bind (test.toml, line 2)", "8080 is not a text"]),
+    ("[server]\nbind = 'nonsense'", &["server.bind (test.toml, line 2)", "\"nonsense\"", "host:port"]),
+    ("[server]\nallowed_origins = 'a'", &["server.allowed_origins (test.toml, line 2)", "a list"]),
+    (
+        "[server]\nallowed_origins = [\n'https://a.b',\n'https://a.b/c']",
+        &["server.allowed_origins[1] (test.toml, line 4)", "https://a.b/c", "scheme://host[:port]"],
+    ),
+    ("[server]\ntrusted_proxies = ['10.0.0.0/99']", &["server.trusted_proxies[0]", "10.0.0.0/8"]),
+    ("[server]\ndrain_seconds = -1", &["server.drain_seconds (test.toml, line 2)", "-1", "0 to"]),
+    (
+        "[generation]\nproviders = []",
+        &["generation.providers (test.toml, line 2)", "configured are \"local\""],
+    ),
+    ("[generation]\nproviders = ['x']", &["generation.providers", "\"x\"", "configured are \"local\""]),
+    ("[generation]\nproviders = ['local', 'local']", &["generation.providers", "\"local\" is given twice"]),
+    ("[providers.remote]", &["generation.providers (default)", "\"local\"", "configured are \"remote\""]),
+    ("[providers]", &["generation.providers (default)", "[providers.NAME]"]),
+    ("[generation]\nstall_seconds = 0", &["generation.stall_seconds", "0 is out of range", "0.001 to"]),
+    ("[generation]\nstall_seconds = '9'", &["generation.stall_seconds", "\"9\" is not a number"]),
+    ("[generation]\ntotal_seconds = nan", &["generation.total_seconds", "out of range"]),
+    ("[generation]\nmax_tokens = 0", &["generation.max_tokens", "1 to 1000000"]),
+    ("[generation]\nmax_tokens = -5", &["generation.max_tokens", "-5 is not a whole number"]),
+    ("[generation]\nmax_tokens = 2.5", &["generation.max_tokens", "2.5 is not a whole number"]),
+    ("[generation]\ntemperature = 2.5", &["generation.temperature", "2.5", "0 to 2"]),
+    (
+        "[generation]\nwhen_nothing_found = 'guess'",
+        &["when_nothing_found", "\"dialect\", \"answer\", \"say_so\""],
+    ),
+    (
+        "[[generation.orders]]\nowner = 'a['\nproviders = ['local']",
+        &["generation.orders[0].owner (test.toml, line 2)", "not a glob", "acme/*"],
+    ),
+    (
+        "[[generation.orders]]\nproviders = ['local']",
+        &["generation.orders[0] (test.toml, line 1)", "no owner"],
+    ),
+    (
+        "[[generation.orders]]\nowner = 'a'\nproviders = ['x']",
+        &["generation.orders[0].providers (test.toml, line 3)", "\"x\"", "configured are \"local\""],
+    ),
+    ("[[generation.orders]]\nonwer = 'a'", &["generation.orders[0].onwer (test.toml, line 2)", "owner?"]),
+    (
+        "[[generation.orders]]\nowner = 'a'\nproviders = ['local']\n\
+         [[generation.orders]]\nowner = 'a'\nproviders = ['local']",
+        &["generation.orders", "\"a\" is given twice"],
+    ),
+    (
+        "[providers.local]\nkind = 'olama'",
+        &["providers.local.kind (test.toml, line 2)", "did you mean ollama?"],
+    ),
+    ("[providers.local]\nkind = 'quotes'", &["providers.local.kind", "not built yet", "\"openai\""]),
+    ("[providers.local]\nbase_url = 'ftp://a'", &["providers.local.base_url", "ftp://a", "http://host"]),
+    ("[providers.local]\nbase_url = 'local'", &["providers.local.base_url", "not a URL", "https://host"]),
+    ("[providers.local]\nbase_url = 'http://a?b'", &["providers.local.base_url", "query"]),
+    ("[providers.local]\nmodel = ''", &["providers.local.model", "leave the key out"]),
+    ("[providers.local]\ncontext_window = 1", &["providers.local.context_window", "256 to"]),
+    ("[providers.local]\nconnect_seconds = 0", &["providers.local.connect_seconds", "0.001 to"]),
+    ("[providers.local]\nproxy = 'socks5://a'", &["providers.local.proxy", "http://host or https://host"]),
+    ("[providers.local]\napi_key = 'a'", &["providers.local.api_key", "did you mean api_key_env?"]),
+    ("[providers.local]\n[providers.'a/b']", &["providers (test.toml, line 1)", "\"a/b\"", "letters"]),
+    ("[storage]\nkind = 'sqlite'", &["storage.kind = \"sqlite\" is not built yet: use \"memory\""]),
+    ("[storage]\nkind = 'postgres'", &["storage.kind = \"postgres\" is not built yet: use \"memory\""]),
+    ("[storage]\nretention_days = 0", &["storage.retention_days", "1 to"]),
+    ("[live]\nkind = 'redis'", &["live.kind = \"redis\" is not built yet: use \"storage\""]),
+    ("[limits]\nconcurrent_streams = 0", &["limits.concurrent_streams (test.toml, line 2)", "1 to"]),
+    ("[auth]\nmode = 'token'", &["auth.mode", "allowed is \"none\""]),
+    ("data_dir = '~/wells'", &["data_dir (test.toml, line 1)", "~"]),
+];
+
+#[test]
+fn a_mistake_in_the_environment_or_a_flag_names_it() {
+    for (given, expected) in [
+        (
+            environment(&[("WELLSPRING__LIMITS__READERS", "many")]),
+            "limits.readers (environment variable WELLSPRING__LIMITS__READERS): \"many\" is not a whole number",
+        ),
+        (
+            environment(&[("MAX_CONCURRENT_STREAMS", "0")]),
+            "limits.concurrent_streams (environment variable MAX_CONCURRENT_STREAMS): 0 is out of range",
+        ),
+        (
+            environment(&[("WELLSPRING__SERVER", "x")]),
+            "server (environment variable WELLSPRING__SERVER): \"x\" is not a table",
+        ),
+        (
+            environment(&[("WELLSPRING__SERVER__TRUSTED_PROXIES", "10.0.0.1,proxy")]),
+            "server.trusted_proxies[1] (environment variable WELLSPRING__SERVER__TRUSTED_PROXIES): \"proxy\"",
+        ),
+        (
+            environment(&[("WELLSPRING__", "x")]),
+            " (environment variable WELLSPRING__): there is no such setting",
+        ),
+        (Given { bind: Some("x"), ..Given::default() }, "server.bind (flag --bind): \"x\" is not an address"),
+    ] {
+        let problems = given.problems();
+        assert!(problems.starts_with(expected), "{problems}");
+    }
+}

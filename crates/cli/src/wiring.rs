@@ -1,0 +1,90 @@
+//! Wiring: the one place that knows which provider and which store stand behind the ports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use domain::{Clock, Provider, Timestamp};
+use engine::{Engine, Limits, Ports, Routes};
+use providers::{HttpProvider, Ollama, OpenAi, Order};
+use storage::{Memory, MemoryLimits};
+
+use crate::settings::{ProviderKind, ProviderSettings, Settings};
+
+type Providers = BTreeMap<String, Arc<dyn Provider>>;
+
+/// An engine as the settings want it.
+pub(crate) fn engine(settings: &Settings) -> Result<Engine, String> {
+    let memory = Arc::new(Memory::new(MemoryLimits {
+        log_bytes: settings.storage.memory_bytes,
+        sessions: settings.storage.memory_sessions,
+    }));
+    let ports = Ports {
+        journal: memory.clone(),
+        sessions: memory.clone(),
+        history: memory,
+        clock: Arc::new(SystemClock),
+    };
+    Ok(Engine::new(ports, routes(settings)?, limits(settings), settings.generation.temperature))
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        concurrent_streams: settings.limits.concurrent_streams,
+        readers: settings.limits.readers,
+        question_chars: settings.limits.question_chars,
+        answer_bytes: settings.limits.answer_bytes,
+        max_tokens: settings.generation.max_tokens,
+        stall: settings.generation.stall,
+        total: settings.generation.total,
+        resume: settings.streams.resume,
+        idle: settings.sessions.idle,
+    }
+}
+
+fn routes(settings: &Settings) -> Result<Routes, String> {
+    let mut providers = Providers::new();
+    for (name, provider_settings) in &settings.providers {
+        providers.insert(name.clone(), provider(name, provider_settings)?);
+    }
+    let generation = &settings.generation;
+    // Also a provider that is asked by its name alone is given up when it stays silent.
+    let order = |names: &[String]| -> Arc<dyn Provider> {
+        let members = names.iter().map(|name| providers[name].clone()).collect();
+        Arc::new(Order::new(members, generation.first_token))
+    };
+    let named = providers.keys().map(|name| (name.clone(), order(std::slice::from_ref(name)))).collect();
+    let mut routes = Routes::new(named, order(&generation.providers));
+    for owner_order in &generation.orders {
+        let added = routes.owner_order(&owner_order.owner, order(&owner_order.providers));
+        routes = added.map_err(|error| format!("generation.orders: {error}"))?;
+    }
+    Ok(routes)
+}
+
+fn provider(name: &str, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, String> {
+    let http = HttpProvider {
+        name: name.to_owned(),
+        base_url: settings.base_url.clone(),
+        model: settings.model.clone(),
+        api_key: settings.api_key.as_ref().map(|key| key.expose().into()),
+        context_window: settings.context_window,
+        connect: settings.connect,
+        proxy: settings.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
+    };
+    let provider: Result<Arc<dyn Provider>, _> = match settings.kind {
+        ProviderKind::Ollama => Ollama::new(http).map(|provider| Arc::new(provider) as _),
+        ProviderKind::Openai => OpenAi::new(http).map(|provider| Arc::new(provider) as _),
+    };
+    provider.map_err(|error| format!("providers.{name}.{error}"))
+}
+
+/// The machine's clock.
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,3 @@
+//! The real binary, from the outside.
+
+mod config;

@@ -1,0 +1,64 @@
+//! An answer on its way: what a response's reads become.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use domain::{Failure, ModelEvent, ModelStream};
+use futures::future::{Either, FutureExt};
+use futures::stream::{self, Stream, StreamExt};
+use http_body::Body as _;
+use reqwest::{Body, Response};
+
+use crate::client::root_cause;
+use crate::events::Decoder;
+use crate::model_server::ModelServer;
+
+/// Sends a call once the stream is read, then decodes its answer as it comes.
+pub(crate) fn stream<D: Decoder>(
+    server: Arc<ModelServer>,
+    response: impl Future<Output = Result<Response, Failure>> + Send + 'static,
+) -> ModelStream {
+    let answer = response.map(|response| match response {
+        Ok(response) => {
+            let started = Ok(ModelEvent::Started(server.model()));
+            let answer = Answer { server, body: Body::from(response), decoder: D::default() };
+            Either::Left(stream::iter([started]).chain(answer))
+        }
+        Err(failure) => Either::Right(stream::iter([Err(failure)])),
+    });
+    answer.flatten_stream().boxed()
+}
+
+/// The rest of a response. Dropping it closes the connection.
+struct Answer<D> {
+    server: Arc<ModelServer>,
+    body: Body,
+    decoder: D,
+}
+
+impl<D: Decoder> Stream for Answer<D> {
+    type Item = Result<ModelEvent, Failure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(event) = this.decoder.events().next() {
+                return Poll::Ready(Some(event.map_err(|failure| this.server.without_secret(failure))));
+            }
+            if this.decoder.events().has_ended() {
+                return Poll::Ready(None);
+            }
+            match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+                Some(Ok(frame)) => {
+                    // The other frames are trailers, and they say nothing of an answer.
+                    if let Some(bytes) = frame.data_ref() {
+                        this.decoder.feed(bytes);
+                    }
+                }
+                Some(Err(error)) => this.decoder.finish(&root_cause(&error)),
+                None => this.decoder.finish("the server closed the connection"),
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Ollama's own API: `/api/chat`, one JSON object a line.
+
+mod decoder;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::{Failure, FailureKind, Model, ModelStream, Provider, Request};
+use reqwest::Response;
+use serde::{Deserialize, Serialize};
+
+use crate::answer;
+use crate::messages::{Message, messages};
+use crate::model_server::{Advice, ModelServer};
+use crate::refusal::{Refusal, read_bounded};
+use crate::settings::{HttpProvider, InvalidSettings};
+use decoder::OllamaDecoder;
+
+const ADVICE: Advice = Advice {
+    unreachable: "is Ollama running?",
+    not_found: "check base_url, or run `ollama pull MODEL` where Ollama runs",
+};
+
+/// A longer list of models is cut.
+const MAX_TAGS: usize = 4 << 20;
+
+/// A provider that asks an Ollama server.
+pub struct Ollama {
+    server: Arc<ModelServer>,
+}
+
+impl Ollama {
+    /// Connects to nothing yet.
+    ///
+    /// # Errors
+    /// If the address, the key or the proxy cannot be used.
+    pub fn new(settings: HttpProvider) -> Result<Self, InvalidSettings> {
+        Ok(Self { server: Arc::new(ModelServer::new(settings, ADVICE)?) })
+    }
+}
+
+#[async_trait]
+impl Provider for Ollama {
+    fn model(&self) -> Model {
+        self.server.model()
+    }
+
+    fn stream(&self, request: Arc<Request>) -> ModelStream {
+        let server = self.server.clone();
+        answer::stream::<OllamaDecoder>(self.server.clone(), async move { chat(&server, &request).await })
+    }
+
+    async fn health(&self) -> Result<(), Failure> {
+        self.server.in_time(has_model(&self.server)).await
+    }
+}
+
+async fn chat(server: &ModelServer, request: &Request) -> Result<Response, Failure> {
+    let body = body(server.named_model()?, server.window, request)?;
+    accepted(server, server.post(["api", "chat"], body).await?).await
+}
+
+async fn has_model(server: &ModelServer) -> Result<(), Failure> {
+    let model = server.named_model()?;
+    let response = accepted(server, server.get(&["api", "tags"]).await?).await?;
+    let body = read_bounded(response, MAX_TAGS).await;
+    let tags: TagsWire = serde_json::from_slice(&body).map_err(|error| {
+        let message = format!("its list of models cannot be read ({error}): is it an Ollama server?");
+        Failure::new(FailureKind::Unavailable, message)
+    })?;
+    if tags.models.iter().any(|tag| with_tag(&tag.name) == with_tag(model)) {
+        return Ok(());
+    }
+    let message = format!("does not have the model {model}: run `ollama pull {model}` where Ollama runs");
+    Err(Failure::new(FailureKind::Refused, message))
+}
+
+async fn accepted(server: &ModelServer, response: Response) -> Result<Response, Failure> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    Err(server.refused(&Refusal::read(response).await))
+}
+
+/// A name and its tag. `latest` is meant where there is none.
+fn with_tag(name: &str) -> (&str, &str) {
+    name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((name, "latest"))
+}
+
+fn body(model: &str, window: usize, request: &Request) -> Result<Vec<u8>, Failure> {
+    let wire = ChatWire {
+        model,
+        messages: messages(request, window)?,
+        stream: true,
+        options: OptionsWire {
+            num_ctx: window,
+            num_predict: request.max_tokens,
+            temperature: request.temperature,
+        },
+    };
+    Ok(serde_json::to_vec(&wire).expect("strings and numbers can be written as JSON"))
+}
+
+#[derive(Serialize)]
+struct ChatWire<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
+    stream: bool,
+    options: OptionsWire,
+}
+
+#[derive(Serialize)]
+struct OptionsWire {
+    num_ctx: usize,
+    num_predict: u32,
+    temperature: f32,
+}
+
+#[derive(Deserialize)]
+struct TagsWire {
+    models: Vec<TagWire>,
+}
+
+#[derive(Deserialize)]
+struct TagWire {
+    name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_request_is_what_ollama_expects() {
+        let request = Request {
+            system: "Be brief.".to_owned(),
+            question: "Why?".to_owned(),
+            max_tokens: 100,
+            temperature: 0.5,
+            ..Request::default()
+        };
+        let sent: Value = serde_json::from_slice(&body("llama3.2", 8192, &request).unwrap()).unwrap();
+        assert_eq!(
+            sent,
+            json!({
+                "model": "llama3.2",
+                "messages": [
+                    {"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": "Why?"},
+                ],
+                "stream": true,
+                "options": {"num_ctx": 8192, "num_predict": 100, "temperature": 0.5},
+            })
+        );
+    }
+
+    #[test]
+    fn a_name_without_a_tag_means_latest() {
+        assert_eq!(with_tag("llama3.2"), with_tag("llama3.2:latest"));
+        assert_ne!(with_tag("llama3.2"), with_tag("llama3.2:1b"));
+        assert_eq!(with_tag("host:5000/team/model"), ("host:5000/team/model", "latest"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Providers one after the other, until one answers. Once the first text, reasoning or tool call is given
+//! out, the provider is never changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{Failure, FailureKind, FinishReason, Model, ModelEvent, ModelStream, Provider, Request};
+use futures::future::{Either, FutureExt};
+use futures::stream::{self, FuturesUnordered, StreamExt};
+
+/// A provider over providers: asks each in turn until one answers.
+pub struct Order {
+    members: Arc<[Arc<dyn Provider>]>,
+    first_token: Duration,
+}
+
+impl Order {
+    /// The members in the order they are asked. Before its first token each may be silent for
+    /// `first_token`.
+    ///
+    /// # Panics
+    /// If there is no member.
+    pub fn new(members: Vec<Arc<dyn Provider>>, first_token: Duration) -> Self {
+        assert!(!members.is_empty(), "an order needs a provider");
+        Self { members: members.into(), first_token }
+    }
+}
+
+#[async_trait]
+impl Provider for Order {
+    fn model(&self) -> Model {
+        self.members[0].model()
+    }
+
+    fn stream(&self, request: Arc<Request>) -> ModelStream {
+        let (members, first_token) = (self.members.clone(), self.first_token);
+        async move { first_answer(&members, first_token, &request).await }
+            .map(|answer| match answer {
+                Ok(Answer { beginning, rest }) => Either::Left(stream::iter(beginning).map(Ok).chain(rest)),
+                Err(failure) => Either::Right(stream::iter([Err(failure)])),
+            })
+            .flatten_stream()
+            .boxed()
+    }
+
+    async fn health(&self) -> Result<(), Failure> {
+        let mut failures = Failures::default();
+        let mut checks: FuturesUnordered<_> = self
+            .members
+            .iter()
+            .map(|member| async { (member.model().provider, member.health().await) })
+            .collect();
+        while let Some((name, health)) = checks.next().await {
+            match health {
+                Ok(()) => return Ok(()),
+                Err(failure) => failures.add(&name, failure),
+            }
+        }
+        Err(failures.told())
+    }
+}
+
+/// An answer that has begun.
+struct Answer {
+    /// Who answers, what was counted so far, and the first text, reasoning or tool call.
+    beginning: Vec<ModelEvent>,
+    rest: ModelStream,
+}
+
+async fn first_answer(
+    members: &[Arc<dyn Provider>],
+    first_token: Duration,
+    request: &Arc<Request>,
+) -> Result<Answer, Failure> {
+    let mut failures = Failures::default();
+    for member in members {
+        let failure = match begin(&**member, first_token, request).await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        let name = member.model().provider;
+        tracing::warn!(provider = %name, kind = ?failure.kind, reason = %failure, "a provider gave no answer");
+        let tries_next = failure.kind.tries_next();
+        failures.add(&name, failure);
+        if !tries_next {
+            break;
+        }
+    }
+    Err(failures.told())
+}
+
+/// Reads one member's answer up to its first text, reasoning or tool call.
+async fn begin(
+    member: &dyn Provider,
+    first_token: Duration,
+    request: &Arc<Request>,
+) -> Result<Answer, Failure> {
+    let mut rest = member.stream(request.clone());
+    let mut model = member.model();
+    let mut usage = None;
+    loop {
+        let event = tokio::time::timeout(first_token, rest.next()).await.map_err(|_| {
+            let message = format!(
+                "sent nothing for {first_token:?}: if its model needs longer to load, \
+                 raise generation.first_token_seconds"
+            );
+            Failure::new(FailureKind::SilentAtStart, message)
+        })?;
+        match event {
+            Some(Ok(ModelEvent::Started(started))) => model = started,
+            Some(Ok(ModelEvent::Usage(counted))) => usage = Some(ModelEvent::Usage(counted)),
+            Some(Ok(ModelEvent::Finish(reason))) => return Err(empty(Some(reason))),
+            None => return Err(empty(None)),
+            Some(Err(failure)) => return Err(failure),
+            Some(Ok(content)) => {
+                let beginning = [Some(ModelEvent::Started(model)), usage, Some(content)];
+                return Ok(Answer { beginning: beginning.into_iter().flatten().collect(), rest });
+            }
+        }
+    }
+}
+
+fn empty(reason: Option<FinishReason>) -> Failure {
+    let message = match reason {
+        Some(FinishReason::Length) => "reached its bound on length before it said anything: raise max_tokens",
+        Some(FinishReason::Filtered) => "its content filter let nothing through",
+        _ => "ended without an answer",
+    };
+    Failure::new(FailureKind::EmptyAnswer, message)
+}
+
+/// Why nobody answered: the last failure, and everybody's reason.
+#[derive(Default)]
+struct Failures {
+    reasons: Vec<String>,
+    last: Option<Failure>,
+}
+
+impl Failures {
+    fn add(&mut self, name: &str, failure: Failure) {
+        self.reasons.push(format!("{name}: {failure}"));
+        self.last = Some(failure);
+    }
+
+    fn told(self) -> Failure {
+        let last = self.last.expect("an order has a member, and it failed");
+        Failure { message: self.reasons.join("; "), ..last }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Answers whose status says no, and the failures they mean.
+
+use std::time::{Duration, SystemTime};
+
+use domain::{Failure, FailureKind};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+
+use crate::problem::Problem;
+
+/// More than this of an answer that says no is not read.
+const MAX_BODY: usize = 8 * 1024;
+
+/// Nobody is told to wait longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// An answer whose status says no.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) problem: Problem,
+    retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// Reads what the server says about it.
+    pub(crate) async fn read(response: Response) -> Self {
+        let status = response.status();
+        let retry_after = retry_after(response.headers(), SystemTime::now());
+        let body = read_bounded(response, MAX_BODY).await;
+        Self { status, problem: Problem::read(&body), retry_after }
+    }
+
+    /// The failure it means. `not_found` is what to do when there is no such page or model.
+    pub(crate) fn failure(&self, not_found: &str) -> Failure {
+        let mut message = format!("answered {}", self.status);
+        if !self.problem.message.is_empty() {
+            message = format!("{message}: {}", self.problem.message);
+        }
+        let advice = match self.status.as_u16() {
+            300..=399 => "set base_url to the address it redirects to",
+            401 | 403 => "check the key in api_key_env",
+            404 => not_found,
+            _ => "",
+        };
+        if !advice.is_empty() {
+            message = format!("{message}; {advice}");
+        }
+        Failure { kind: self.kind(), message, retry_after: self.retry_after }
+    }
+
+    fn kind(&self) -> FailureKind {
+        if self.status.is_server_error() || matches!(self.status.as_u16(), 408 | 429) {
+            FailureKind::Unavailable
+        } else if self.problem.is_too_long() {
+            FailureKind::TooLong
+        } else {
+            FailureKind::Refused
+        }
+    }
+}
+
+/// The first `bound` bytes of a body, or as many as come.
+pub(crate) async fn read_bounded(mut response: Response, bound: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < bound
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        body.extend_from_slice(&chunk);
+    }
+    body.truncate(bound);
+    body
+}
+
+/// How long to wait: a number of seconds, or a date.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match value.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(now).unwrap_or_default(),
+    };
+    Some(wait.min(LONGEST_WAIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(status: u16, message: &str) -> Refusal {
+        Refusal {
+            status: StatusCode::from_u16(status).unwrap(),
+            problem: Problem { message: message.to_owned(), ..Problem::default() },
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn each_status_has_its_row_in_the_failure_table() {
+        for (status, kind) in [
+            (308, FailureKind::Refused),
+            (400, FailureKind::Refused),
+            (401, FailureKind::Refused),
+            (404, FailureKind::Refused),
+            (408, FailureKind::Unavailable),
+            (429, FailureKind::Unavailable),
+            (500, FailureKind::Unavailable),
+            (503, FailureKind::Unavailable),
+        ] {
+            assert_eq!(refusal(status, "no").failure("").kind, kind, "{status}");
+        }
+        assert_eq!(refusal(400, "maximum context length is 9").failure("").kind, FailureKind::TooLong);
+    }
+
+    #[test]
+    fn the_message_says_what_to_do() {
+        let told = |status, message| refusal(status, message).failure("pull it").message;
+        assert_eq!(told(401, "bad key"), "answered 401 Unauthorized: bad key; check the key in api_key_env");
+        assert_eq!(told(404, "no model"), "answered 404 Not Found: no model; pull it");
+        assert_eq!(told(502, ""), "answered 502 Bad Gateway");
+    }
+
+    #[test]
+    fn a_wait_is_given_in_seconds_or_as_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for (value, expected) in [
+            ("30", Some(30)),
+            ("Sun, 06 Nov 1994 08:50:07 GMT", Some(30)),
+            ("Sun, 06 Nov 1994 08:40:00 GMT", Some(0)),
+            ("99999999999", Some(24 * 60 * 60)),
+            ("soon", None),
+        ] {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, value.parse().unwrap())]);
+            assert_eq!(retry_after(&headers, now), expected.map(Duration::from_secs), "{value}");
+        }
+    }
+}

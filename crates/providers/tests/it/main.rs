@@ -1,0 +1,8 @@
+//! Providers against real sockets.
+
+#![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
+
+mod fake_server;
+mod ollama;
+mod openai;
+mod order;
