@@ -3,16 +3,21 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use domain::{Failure, ModelEvent, ModelStream};
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, Stream, StreamExt};
 use http_body::Body as _;
 use reqwest::{Body, Response};
+use tokio::time::{Sleep, sleep};
 
 use crate::client::root_cause;
 use crate::events::Decoder;
 use crate::model_server::ModelServer;
+
+/// How long the end of an answer waits for the end of its response.
+const LAST_CHUNK: Duration = Duration::from_millis(50);
 
 /// Sends a call once the stream is read, then decodes its answer as it comes.
 pub(crate) fn stream<D: Decoder>(
@@ -22,7 +27,8 @@ pub(crate) fn stream<D: Decoder>(
     let answer = response.map(|response| match response {
         Ok(response) => {
             let started = Ok(ModelEvent::Started(server.model()));
-            let answer = Answer { server, body: Body::from(response), decoder: D::default() };
+            let answer =
+                Answer { server, body: Body::from(response), decoder: D::default(), last_chunk: None };
             Either::Left(stream::iter([started]).chain(answer))
         }
         Err(failure) => Either::Right(stream::iter([Err(failure)])),
@@ -30,11 +36,13 @@ pub(crate) fn stream<D: Decoder>(
     answer.flatten_stream().boxed()
 }
 
-/// The rest of a response. Dropping it closes the connection.
+/// The rest of a response. Dropping it closes the connection, unless it was read to its end.
 struct Answer<D> {
     server: Arc<ModelServer>,
     body: Body,
     decoder: D,
+    /// How long it is waited for.
+    last_chunk: Option<Pin<Box<Sleep>>>,
 }
 
 impl<D: Decoder> Stream for Answer<D> {
@@ -43,6 +51,9 @@ impl<D: Decoder> Stream for Answer<D> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
+            if this.decoder.events().is_at_finish() {
+                ready!(this.poll_rest(context));
+            }
             if let Some(event) = this.decoder.events().next() {
                 return Poll::Ready(Some(event.map_err(|failure| this.server.without_secret(failure))));
             }
@@ -60,5 +71,19 @@ impl<D: Decoder> Stream for Answer<D> {
                 None => this.decoder.finish("the server closed the connection"),
             }
         }
+    }
+}
+
+impl<D> Answer<D> {
+    /// Reads on to the end of the response, for a moment: a connection can be used again only from there,
+    /// and the next question is spared the time of opening another.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let patience = self.last_chunk.get_or_insert_with(|| Box::pin(sleep(LAST_CHUNK)));
+        while let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            if !matches!(frame, Some(Ok(_))) {
+                return Poll::Ready(());
+            }
+        }
+        patience.as_mut().poll(context)
     }
 }

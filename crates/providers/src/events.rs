@@ -142,6 +142,11 @@ impl Events {
         self.ready.pop_front()
     }
 
+    /// Whether the next event is a good end.
+    pub(crate) fn is_at_finish(&self) -> bool {
+        matches!(self.ready.front(), Some(Ok(ModelEvent::Finish(_))))
+    }
+
     /// Whether no more events can come, beyond those that are ready.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended

@@ -24,6 +24,8 @@ pub(crate) enum Reply {
     Whole(String),
     /// Sends this and waits until the client closes the connection.
     Open(String),
+    /// Answers each request of the one connection with these parts, each sent by itself.
+    Kept(Vec<[String; 2]>),
 }
 
 /// A request as it came.
@@ -51,6 +53,17 @@ impl FakeServer {
                 let (mut socket, _) = listener.accept().await.unwrap();
                 let _ = request_sender.send(read_request(&mut socket).await);
                 match reply {
+                    Reply::Kept(answers) => {
+                        for (index, parts) in answers.into_iter().enumerate() {
+                            if index > 0 {
+                                let _ = request_sender.send(read_request(&mut socket).await);
+                            }
+                            for part in parts {
+                                socket.write_all(part.as_bytes()).await.unwrap();
+                                tokio::task::yield_now().await;
+                            }
+                        }
+                    }
                     Reply::Whole(bytes) => socket.write_all(bytes.as_bytes()).await.unwrap(),
                     Reply::Open(bytes) => {
                         socket.write_all(bytes.as_bytes()).await.unwrap();

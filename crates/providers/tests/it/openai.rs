@@ -3,7 +3,9 @@ use std::time::Duration;
 use domain::{FailureKind, Provider};
 use providers::{HttpProvider, OpenAi, Secret};
 
-use crate::fake_server::{FakeServer, dead_address, failure, response, settings, streamed, words};
+use crate::fake_server::{
+    FakeServer, Reply, begin_of_stream, dead_address, failure, response, settings, streamed, words,
+};
 
 const ANSWER: &str = concat!(
     "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n",
@@ -32,6 +34,23 @@ async fn an_answer_is_streamed() {
     assert!(request.head.starts_with("post /v1/chat/completions http/1.1"), "{}", request.head);
     assert!(!request.head.contains("authorization"), "{}", request.head);
     assert_eq!(request.json()["model"], "tiny");
+}
+
+#[tokio::test]
+async fn the_next_question_uses_the_same_connection() {
+    let answer = || [begin_of_stream(ANSWER), "0\r\n\r\n".to_owned()];
+    let server = FakeServer::start(vec![Reply::Kept(vec![answer(), answer(), answer()])]).await;
+    let provider = openai(&server);
+    for _ in 0..3 {
+        let words = tokio::time::timeout(Duration::from_secs(10), words(&provider)).await;
+        assert_eq!(words.expect("no second connection is ever answered"), "Hi");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_ends_although_its_response_does_not() {
+    let server = FakeServer::start(vec![Reply::Open(begin_of_stream(ANSWER))]).await;
+    assert_eq!(words(&openai(&server)).await, "Hi");
 }
 
 #[tokio::test]
