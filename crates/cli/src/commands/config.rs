@@ -1,12 +1,12 @@
 //! `wellspring config`: the settings in force, and what is wrong with them.
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::fmt::Write;
 
 use clap::Subcommand;
 
-use super::ConfigFlag;
-use crate::settings::{self, Environment, Flags, Settings, Sources, Tree};
+use super::{ConfigFlag, print};
+use crate::settings::{self, Environment, Flags, Settings, Sources};
 
 /// What to do with the settings.
 #[derive(Debug, Subcommand)]
@@ -22,13 +22,16 @@ pub(super) fn run(config: &Config, environment: &Environment) -> Result<(), Box<
     let (Config::Show(flag) | Config::Check(flag)) = config;
     let file = flag.read(environment)?;
     let sources = Sources { file: file.as_ref(), environment, flags: &Flags::default() };
-    let tree = Tree::merge(&sources)?;
-    let settings = Settings::resolve(&tree, environment)?;
-    let text = match (config, &file) {
-        (Config::Show(_), _) => settings::show(&settings, &tree),
-        (Config::Check(_), Some(file)) => format!("ok: {}\n", file.path.display()),
-        (Config::Check(_), None) => "ok: no settings file; defaults and environment\n".to_owned(),
+    let (settings, tree) = Settings::load(&sources)?;
+    if let Config::Show(_) = config {
+        return Ok(print(&settings::show(&settings, &tree))?);
+    }
+    let mut text = match file {
+        Some(file) => format!("ok: {}\n", file.path.display()),
+        None => "ok: no settings file; defaults and environment\n".to_owned(),
     };
-    io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    for remark in settings::remarks(&settings, &tree, environment) {
+        writeln!(text, "  {remark}")?;
+    }
+    Ok(print(&text)?)
 }

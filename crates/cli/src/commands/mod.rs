@@ -4,6 +4,7 @@ mod config;
 mod serve;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -20,8 +21,9 @@ pub(crate) struct Arguments {
 
 const SETTINGS_HELP: &str = "\
 Settings come from a TOML file, then from environment variables (WELLSPRING__SECTION__KEY, for example
-WELLSPRING__LIMITS__CONCURRENT_STREAMS=50), then from flags; the later one holds. Every key has a default:
-`wellspring config show` prints them all.";
+WELLSPRING__LIMITS__CONCURRENT_STREAMS=50), then from flags; the later one holds. Only a provider's model has
+no default: WELLSPRING__PROVIDERS__LOCAL__MODEL=llama3.2 asks Ollama for that one.
+`wellspring config show` prints everything that is in force.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -51,6 +53,14 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<(),
     match arguments.command {
         Command::Serve(serve) => serve::run(serve, environment),
         Command::Config(config) => config::run(&config, environment),
+    }
+}
+
+/// Writes to standard output. Whoever closes it early has read enough.
+fn print(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -9,12 +9,15 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
-use super::ConfigFlag;
-use crate::settings::{AuthMode, Environment, Flags, Settings, Sources};
+use super::{ConfigFlag, print};
+use crate::settings::{self, AuthMode, Environment, Flags, Settings, Sources};
 use crate::{logging, wiring};
 
 /// Runs the server.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+It prints its address once it is ready and logs to standard error; RUST_LOG=debug makes it say more. SIGTERM or
+Ctrl-C stops it: running prompts end with the error `interrupted`, which says that they may be asked again.")]
 pub(super) struct Serve {
     #[command(flatten)]
     config: ConfigFlag,
@@ -28,8 +31,11 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
     logging::start(environment)?;
     let file = serve.config.read(environment)?;
     let flags = Flags { bind: serve.bind };
-    let settings = Settings::load(&Sources { file: file.as_ref(), environment, flags: &flags })?;
-    warn_if_open(&settings);
+    let sources = Sources { file: file.as_ref(), environment, flags: &flags };
+    let (settings, tree) = Settings::load(&sources)?;
+    for remark in settings::remarks(&settings, &tree, environment) {
+        warn!("{remark}");
+    }
     let engine = wiring::engine(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(listen(&settings, engine))
@@ -38,11 +44,13 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
 async fn listen(settings: &Settings, engine: Engine) -> Result<(), Box<dyn Error>> {
     let bind = settings.server.bind;
     let listener = TcpListener::bind(bind).await.map_err(|error| {
-        format!("server.bind: cannot listen on {bind}: {error}; is another server running there?")
+        format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
     })?;
+    warn_if_open(settings);
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
     let stop = stop_signal()?;
-    println!("Wellspring listens on http://{}", listener.local_addr()?);
+    // It serves also if nobody can read this.
+    let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
     let advice = tokio::spawn(advise(engine.clone()));
     let server_settings = server::Settings {
         body_bytes: settings.limits.body_bytes,
@@ -57,17 +65,21 @@ async fn listen(settings: &Settings, engine: Engine) -> Result<(), Box<dyn Error
 /// Says what to do while no provider answers.
 async fn advise(engine: Engine) {
     let health = engine.provider_health().await;
-    if health.values().any(Result::is_ok) {
-        return;
+    let failures = health.values().filter_map(|health| health.as_ref().err());
+    let reasons: Vec<_> = failures.map(ToString::to_string).collect();
+    if reasons.len() == health.len() {
+        let reasons = reasons.join("; ");
+        warn!("no provider answers yet, so prompts will fail. {reasons} (see docs/quickstart.md)");
     }
-    let reasons: Vec<_> = health
-        .iter()
-        .filter_map(|(name, health)| Some(format!("{name}: {}", health.as_ref().err()?)))
-        .collect();
-    warn!(
-        "no provider answers yet, so prompts will fail. {} (docs/quickstart.md shows how to set one)",
-        reasons.join("; ")
-    );
+}
+
+/// What to do when the address cannot be taken.
+fn what_to_do(error: io::ErrorKind) -> &'static str {
+    match error {
+        io::ErrorKind::AddrInUse => "stop the server that runs there, or choose another address with --bind",
+        io::ErrorKind::PermissionDenied => "choose a port above 1023 with --bind",
+        _ => "choose an address of this machine with --bind",
+    }
 }
 
 /// Resolves on SIGTERM or Ctrl-C.

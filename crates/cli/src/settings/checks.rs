@@ -1,5 +1,5 @@
-//! The second step: what was read must also make sense. A check gives the value, or notes a problem and
-//! gives nothing; so all checks are made before a section is put together.
+//! The second step: what was read must also make sense. A check gives the value; or it notes a problem and
+//! gives some value that nobody will see, for with a problem there are no settings. So all problems are found.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serializer;
-use url::Url;
+use url::{ParseError, Url};
 
 use super::Environment;
 use super::problem::Problem;
@@ -51,111 +51,92 @@ impl<'a> Checks<'a> {
         self.problems.push(Problem { key: Some(key.to_owned()), source, message: message.into() });
     }
 
-    /// The value, or its problem noted.
+    /// The value, or none and its problem noted.
     pub(super) fn keep<T>(&mut self, key: &str, checked: Result<T, String>) -> Option<T> {
         checked.map_err(|message| self.refuse(key, message)).ok()
     }
 
     /// A whole number in a range.
-    pub(super) fn number<N: TryFrom<u64>>(
+    pub(super) fn number<N: TryFrom<u64> + Default>(
         &mut self,
         key: &str,
         value: u64,
         allowed: RangeInclusive<u64>,
-    ) -> Option<N> {
+    ) -> N {
         let number = N::try_from(value).ok().filter(|_| allowed.contains(&value));
-        self.keep(key, number.ok_or_else(|| out_of_range(value, &allowed)))
+        self.keep(key, number.ok_or_else(|| out_of_range(value, &allowed))).unwrap_or_default()
     }
 
     /// A number in a range.
-    pub(super) fn decimal(&mut self, key: &str, value: f64, allowed: RangeInclusive<f64>) -> Option<f64> {
+    pub(super) fn decimal(&mut self, key: &str, value: f64, allowed: RangeInclusive<f64>) -> f64 {
         let number = Some(value).filter(|value| allowed.contains(value));
-        self.keep(key, number.ok_or_else(|| out_of_range(value, &allowed)))
+        self.keep(key, number.ok_or_else(|| out_of_range(value, &allowed))).unwrap_or_default()
     }
 
     /// A duration in a range.
-    pub(super) fn seconds(
-        &mut self,
-        key: &str,
-        value: f64,
-        allowed: RangeInclusive<f64>,
-    ) -> Option<Duration> {
-        self.decimal(key, value, allowed).map(Duration::from_secs_f64)
+    pub(super) fn seconds(&mut self, key: &str, value: f64, allowed: RangeInclusive<f64>) -> Duration {
+        Duration::from_secs_f64(self.decimal(key, value, allowed))
     }
 
     /// A name or the like: one line that is not empty.
-    pub(super) fn line(&mut self, key: &str, text: Option<String>) -> Option<Option<String>> {
-        let Some(text) = text else { return Some(None) };
+    pub(super) fn line(&mut self, key: &str, text: Option<String>) -> Option<String> {
+        let text = text?;
         if text.trim().is_empty() || text.contains(char::is_control) {
             self.refuse(key, format!("{text:?} is not one line of text; leave the key out if there is none"));
-            return None;
         }
-        Some(Some(text))
+        Some(text)
     }
 
     /// A folder, which need not exist.
-    pub(super) fn folder(&mut self, key: &str, path: Option<String>, default: PathBuf) -> Option<PathBuf> {
-        let Some(path) = self.line(key, path)? else { return Some(default) };
+    pub(super) fn folder(&mut self, key: &str, path: Option<String>, default: PathBuf) -> PathBuf {
+        let Some(path) = self.line(key, path) else { return default };
         if path.starts_with('~') {
-            self.refuse(
-                key,
-                format!("{path:?} starts with ~, which only a shell understands; allowed is a path"),
-            );
-            return None;
+            let why = "starts with ~, which only a shell understands; allowed is a path";
+            self.refuse(key, format!("{path:?} {why}"));
         }
-        Some(PathBuf::from(path))
+        PathBuf::from(path)
     }
 
     /// A URL of one of these schemes. What is no URL is not repeated: a password may be in it.
-    pub(super) fn url(
-        &mut self,
-        key: &str,
-        text: Option<String>,
-        schemes: &[&str],
-    ) -> Option<Option<SecretUrl>> {
-        let Some(text) = text else { return Some(None) };
+    pub(super) fn url(&mut self, key: &str, text: Option<String>, schemes: &[&str]) -> Option<SecretUrl> {
+        let text = text?;
         let allowed =
-            || schemes.iter().map(|scheme| format!("{scheme}://host")).collect::<Vec<_>>().join(" or ");
+            schemes.iter().map(|scheme| format!("{scheme}://host")).collect::<Vec<_>>().join(" or ");
         let checked = match Url::parse(&text) {
             Ok(url) if schemes.contains(&url.scheme()) && url.has_host() => Ok(SecretUrl::new(url)),
-            Ok(_) => Err(format!("{} is not a URL that fits; allowed is {}", shown(&text), allowed())),
-            Err(error) => Err(format!("this is not a URL ({error}); allowed is {}", allowed())),
+            Ok(_) => Err(format!("{} is not a URL that fits; allowed is {allowed}", shown(&text))),
+            Err(ParseError::RelativeUrlWithoutBase) => {
+                Err(format!("there is no :// in it, so it is not a URL; allowed is {allowed}"))
+            }
+            Err(error) => Err(format!("this is not a URL ({error}); allowed is {allowed}")),
         };
-        self.keep(key, checked).map(Some)
+        self.keep(key, checked)
     }
 
     /// The address of a server: http or https, without user, query and fragment, nor a slash at its end.
-    pub(super) fn base_url(&mut self, key: &str, text: Option<String>) -> Option<Option<String>> {
-        let Some(url) = self.url(key, text, &["http", "https"])? else { return Some(None) };
+    pub(super) fn base_url(&mut self, key: &str, text: Option<String>) -> Option<String> {
+        let url = self.url(key, text, &["http", "https"])?;
         let parsed = url.expose();
         if !parsed.username().is_empty() || parsed.password().is_some() {
             self.refuse(key, "there is a user name or password in it; keys are given by api_key_env");
-            return None;
         }
         if parsed.query().is_some() || parsed.fragment().is_some() {
-            self.refuse(
-                key,
-                format!("{url} has a query or fragment; allowed is http(s)://host[:port][/path]"),
-            );
-            return None;
+            let why = "has a query or fragment; allowed is http(s)://host[:port][/path]";
+            self.refuse(key, format!("{url} {why}"));
         }
-        Some(Some(parsed.as_str().trim_end_matches('/').to_owned()))
+        Some(parsed.as_str().trim_end_matches('/').to_owned())
     }
 
     /// The name of an environment variable. What is no name is not repeated: it may be the key itself.
-    pub(super) fn variable(&mut self, key: &str, name: Option<String>) -> Option<Option<String>> {
+    pub(super) fn variable(&mut self, key: &str, name: Option<String>) -> Option<String> {
         let part_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        match name {
-            Some(name) if name.is_empty() || !name.chars().all(part_of_a_name) => {
-                self.refuse(
-                    key,
-                    "this is not the name of an environment variable; put the key into a variable and \
-                     its name here, such as OPENAI_API_KEY",
-                );
-                None
-            }
-            name => Some(name),
-        }
+        let is_name = |name: &String| !name.is_empty() && name.chars().all(part_of_a_name);
+        let checked = Some(name?).filter(is_name).ok_or_else(|| {
+            "this is not the name of an environment variable; put the key into a variable and its name here, \
+             such as OPENAI_API_KEY"
+                .to_owned()
+        });
+        self.keep(key, checked)
     }
 
     /// The secret in an environment variable, to be sent in an HTTP header.
@@ -174,10 +155,11 @@ impl<'a> Checks<'a> {
     }
 
     /// A list in which nothing may stand twice.
-    pub(super) fn distinct<'t>(&mut self, key: &str, items: impl IntoIterator<Item = &'t str>) -> Option<()> {
+    pub(super) fn distinct<'t>(&mut self, key: &str, items: impl IntoIterator<Item = &'t str>) {
         let mut seen = BTreeSet::new();
-        let twice = items.into_iter().find(|item| !seen.insert(*item));
-        self.keep(key, twice.map_or(Ok(()), |item| Err(format!("{item:?} is given twice; once is allowed"))))
+        if let Some(twice) = items.into_iter().find(|item| !seen.insert(*item)) {
+            self.refuse(key, format!("{twice:?} is given twice; once is allowed"));
+        }
     }
 }
 

@@ -98,57 +98,36 @@ impl TypedGeneration {
         self.orders.iter().flat_map(|order| &order.providers).chain(&self.providers).cloned().collect()
     }
 
-    pub(super) fn resolve(
-        self,
-        checks: &mut Checks<'_>,
-        configured: &TypedProviders,
-    ) -> Option<GenerationSettings> {
-        let providers = check_order(checks, "generation.providers", &self.providers, configured);
-        let first_token =
-            checks.seconds("generation.first_token_seconds", self.first_token_seconds, SOME_TIME);
-        let stall = checks.seconds("generation.stall_seconds", self.stall_seconds, SOME_TIME);
-        let total = checks.seconds("generation.total_seconds", self.total_seconds, SOME_TIME);
-        let max_tokens = checks.number("generation.max_tokens", self.max_tokens, 1..=1_000_000);
-        let temperature = checks.decimal("generation.temperature", self.temperature, 0.0..=2.0);
-        let orders = resolve_orders(checks, self.orders, configured);
-        providers?;
-        Some(GenerationSettings {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>, configured: &TypedProviders) -> GenerationSettings {
+        check_order(checks, "generation.providers", &self.providers, configured);
+        let owners = self.orders.iter().filter_map(|order| order.owner.as_deref());
+        checks.distinct("generation.orders", owners);
+        let orders = (self.orders.into_iter().enumerate())
+            .map(|(index, order)| order.resolve(checks, &format!("generation.orders[{index}]"), configured))
+            .collect();
+        let mut seconds = |key, value| checks.seconds(&format!("generation.{key}"), value, SOME_TIME);
+        GenerationSettings {
             providers: self.providers,
-            first_token: first_token?,
-            stall: stall?,
-            total: total?,
-            max_tokens: max_tokens?,
+            first_token: seconds("first_token_seconds", self.first_token_seconds),
+            stall: seconds("stall_seconds", self.stall_seconds),
+            total: seconds("total_seconds", self.total_seconds),
+            max_tokens: checks.number("generation.max_tokens", self.max_tokens, 1..=1_000_000),
             #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 2")]
-            temperature: temperature? as f32,
+            temperature: checks.decimal("generation.temperature", self.temperature, 0.0..=2.0) as f32,
             when_nothing_found: self.when_nothing_found,
-            orders: orders?,
-        })
+            orders,
+        }
     }
 }
 
-fn resolve_orders(
-    checks: &mut Checks<'_>,
-    orders: Vec<TypedOrder>,
-    configured: &TypedProviders,
-) -> Option<Vec<OwnerOrder>> {
-    let distinct =
-        checks.distinct("generation.orders", orders.iter().filter_map(|order| order.owner.as_deref()));
-    let resolved: Vec<_> = (orders.into_iter().enumerate())
-        .map(|(index, order)| order.resolve(checks, &format!("generation.orders[{index}]"), configured))
-        .collect();
-    distinct?;
-    resolved.into_iter().collect()
-}
-
 impl TypedOrder {
-    fn resolve(self, checks: &mut Checks<'_>, key: &str, configured: &TypedProviders) -> Option<OwnerOrder> {
+    fn resolve(self, checks: &mut Checks<'_>, key: &str, configured: &TypedProviders) -> OwnerOrder {
         let owner = match self.owner {
             Some(owner) => checks.keep(&format!("{key}.owner"), check_glob(owner)),
             None => checks.keep(key, Err(format!("it has no owner; allowed is {OWNER_ALLOWED}"))),
         };
-        let providers = check_order(checks, &format!("{key}.providers"), &self.providers, configured);
-        providers?;
-        Some(OwnerOrder { owner: owner?, providers: self.providers })
+        check_order(checks, &format!("{key}.providers"), &self.providers, configured);
+        OwnerOrder { owner: owner.unwrap_or_default(), providers: self.providers }
     }
 }
 
@@ -163,23 +142,20 @@ fn check_glob(glob: String) -> Result<String, String> {
     }
 }
 
-fn check_order(
-    checks: &mut Checks<'_>,
-    key: &str,
-    names: &[String],
-    configured: &TypedProviders,
-) -> Option<()> {
-    let allowed = || match configured.len() {
-        0 => "none is configured by a table [providers.NAME]".to_owned(),
-        _ => format!("configured are {}", quoted(configured.keys().map(String::as_str))),
+/// An order names configured providers, each once.
+fn check_order(checks: &mut Checks<'_>, key: &str, names: &[String], configured: &TypedProviders) {
+    let unknown = names.iter().find(|name| !configured.contains_key(*name));
+    let wrong = match unknown {
+        Some(unknown) => format!("there is no provider {unknown:?}"),
+        None if names.is_empty() => "no provider is named".to_owned(),
+        None => return checks.distinct(key, names.iter().map(String::as_str)),
     };
-    if names.is_empty() {
-        checks.refuse(key, format!("no provider is named; {}", allowed()));
-        return None;
-    }
-    if let Some(unknown) = names.iter().find(|name| !configured.contains_key(*name)) {
-        checks.refuse(key, format!("there is no provider {unknown:?}; {}", allowed()));
-        return None;
-    }
-    checks.distinct(key, names.iter().map(String::as_str))
+    let allowed = match configured.first_key_value() {
+        None => "none is configured by a table [providers.NAME]".to_owned(),
+        Some((first, _)) => {
+            let names = quoted(configured.keys().map(String::as_str));
+            format!("configured are {names}, so write for example providers = [{first:?}]")
+        }
+    };
+    checks.refuse(key, format!("{wrong}; {allowed}"));
 }

@@ -142,36 +142,30 @@ impl Default for TypedIndex {
 }
 
 impl TypedModels {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<ModelSettings> {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> ModelSettings {
         let default = directories::models(checks.environment);
-        Some(ModelSettings { dir: checks.folder("models.dir", self.dir, default)? })
+        ModelSettings { dir: checks.folder("models.dir", self.dir, default) }
     }
 }
 
 impl TypedEmbedding {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<EmbeddingSettings> {
-        let base_url = checks.base_url("embedding.base_url", self.base_url);
-        let model = checks.line("embedding.model", self.model);
-        let api_key_env = checks.variable("embedding.api_key_env", self.api_key_env);
-        Some(EmbeddingSettings {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> EmbeddingSettings {
+        EmbeddingSettings {
             kind: self.kind,
-            base_url: base_url?,
-            model: model?,
-            api_key_env: api_key_env?,
-        })
+            base_url: checks.base_url("embedding.base_url", self.base_url),
+            model: checks.line("embedding.model", self.model),
+            api_key_env: checks.variable("embedding.api_key_env", self.api_key_env),
+        }
     }
 }
 
 impl TypedIndex {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<IndexSettings> {
-        let url = checks.url("index.url", self.url, &["http", "https"]);
-        let api_key_env = checks.variable("index.api_key_env", self.api_key_env);
-        let collection = checks.line("index.collection", Some(self.collection));
-        Some(IndexSettings {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> IndexSettings {
+        IndexSettings {
             kind: self.kind,
-            url: url?,
-            api_key_env: api_key_env?,
-            collection: collection??,
-        })
+            url: checks.url("index.url", self.url, &["http", "https"]),
+            api_key_env: checks.variable("index.api_key_env", self.api_key_env),
+            collection: checks.line("index.collection", Some(self.collection)).unwrap_or_default(),
+        }
     }
 }

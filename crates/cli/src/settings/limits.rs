@@ -1,5 +1,6 @@
 //! The bounds: how much at once, how large, how long.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ pub(crate) struct LimitSettings {
     /// Bytes of an answer.
     pub(crate) answer_bytes: usize,
     /// Requests of one client address in a minute; 0 is no limit.
-    pub(crate) requests_per_minute: u32,
+    pub(crate) requests_per_minute: usize,
 }
 
 /// `[sessions]`
@@ -98,41 +99,33 @@ impl Default for TypedStreams {
     }
 }
 
+/// What a body or an answer may have.
+const BYTES: RangeInclusive<u64> = 1_024..=1 << 32;
+
 impl TypedLimits {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<LimitSettings> {
-        const BYTES: std::ops::RangeInclusive<u64> = 1_024..=1 << 32;
-        let concurrent_streams =
-            checks.number("limits.concurrent_streams", self.concurrent_streams, 1..=1_000_000);
-        let readers = checks.number("limits.readers", self.readers, 1..=10_000_000);
-        let body_bytes = checks.number("limits.body_bytes", self.body_bytes, BYTES);
-        let ingest_body_bytes = checks.number("limits.ingest_body_bytes", self.ingest_body_bytes, BYTES);
-        let model_queue = checks.number("limits.model_queue", self.model_queue, 0..=1_000_000);
-        let question_chars = checks.number("limits.question_chars", self.question_chars, 1..=100_000_000);
-        let answer_bytes = checks.number("limits.answer_bytes", self.answer_bytes, BYTES);
-        let requests_per_minute =
-            checks.number("limits.requests_per_minute", self.requests_per_minute, 0..=1_000_000);
-        Some(LimitSettings {
-            concurrent_streams: concurrent_streams?,
-            readers: readers?,
-            body_bytes: body_bytes?,
-            ingest_body_bytes: ingest_body_bytes?,
-            model_queue: model_queue?,
-            question_chars: question_chars?,
-            answer_bytes: answer_bytes?,
-            requests_per_minute: requests_per_minute?,
-        })
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> LimitSettings {
+        let mut number = |key, value, allowed| checks.number(&format!("limits.{key}"), value, allowed);
+        LimitSettings {
+            concurrent_streams: number("concurrent_streams", self.concurrent_streams, 1..=1_000_000),
+            readers: number("readers", self.readers, 1..=10_000_000),
+            body_bytes: number("body_bytes", self.body_bytes, BYTES),
+            ingest_body_bytes: number("ingest_body_bytes", self.ingest_body_bytes, BYTES),
+            model_queue: number("model_queue", self.model_queue, 0..=1_000_000),
+            question_chars: number("question_chars", self.question_chars, 1..=100_000_000),
+            answer_bytes: number("answer_bytes", self.answer_bytes, BYTES),
+            requests_per_minute: number("requests_per_minute", self.requests_per_minute, 0..=1_000_000),
+        }
     }
 }
 
 impl TypedSessions {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<SessionSettings> {
-        Some(SessionSettings { idle: checks.seconds("sessions.idle_seconds", self.idle_seconds, SOME_TIME)? })
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> SessionSettings {
+        SessionSettings { idle: checks.seconds("sessions.idle_seconds", self.idle_seconds, SOME_TIME) }
     }
 }
 
 impl TypedStreams {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<StreamSettings> {
-        let resume = checks.seconds("streams.resume_seconds", self.resume_seconds, ANY_TIME)?;
-        Some(StreamSettings { resume })
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> StreamSettings {
+        StreamSettings { resume: checks.seconds("streams.resume_seconds", self.resume_seconds, ANY_TIME) }
     }
 }

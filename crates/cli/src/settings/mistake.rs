@@ -9,7 +9,7 @@ use super::secret::shown;
 use super::tree::Value;
 
 /// How alike two names must be for one to be suggested for the other; 1 is the same.
-const ALIKE: f64 = 0.7;
+const ALIKE: f64 = 0.8;
 
 /// Why a value does not fit its key.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
-//! Settings: as typed (`Tree`, `Typed…`), then resolved and checked once (`Settings`). One struct per
-//! concern. Nothing in here reads the environment by itself; `SettingsFile` reads the one file.
+//! Settings, in two steps. As typed: `sources` are merged into a `tree`, which is `read` into the `Typed…`
+//! structs. Then resolved: `checks` turn those into `Settings`, once. Each concern has one file with both of
+//! its structs; `show` and `remarks` tell a person about the result. Nothing in here reads the environment by
+//! itself; `SettingsFile` reads the one file.
 
 mod checks;
 mod directories;
@@ -10,6 +12,7 @@ mod mistake;
 mod problem;
 mod providers;
 mod read;
+mod remarks;
 mod secret;
 mod server;
 mod show;
@@ -34,12 +37,13 @@ use problem::Problems;
 use providers::TypedProviders;
 use server::{AuthSettings, ServerSettings, TypedServer};
 use storage::{LiveSettings, StorageSettings, TypedLive, TypedStorage};
+use tree::Tree;
 
 pub(crate) use providers::{ProviderKind, ProviderSettings};
+pub(crate) use remarks::remarks;
 pub(crate) use server::AuthMode;
 pub(crate) use show::show;
 pub(crate) use sources::{Environment, Flags, SettingsFile, Sources};
-pub(crate) use tree::Tree;
 
 /// All settings, checked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -99,17 +103,18 @@ struct Typed {
 }
 
 impl Settings {
-    /// Merges the sources and checks what comes out.
-    pub(crate) fn load(sources: &Sources<'_>) -> Result<Self, Problems> {
-        Self::resolve(&Tree::merge(sources)?, sources.environment)
+    /// Merges the sources and checks what comes out. The tree knows where each setting comes from.
+    pub(crate) fn load(sources: &Sources<'_>) -> Result<(Self, Tree), Problems> {
+        let tree = Tree::merge(sources)?;
+        Ok((Self::resolve(&tree, sources.environment)?, tree))
     }
 
     /// Checks what was typed. The environment is asked for keys and directories.
-    pub(crate) fn resolve(tree: &Tree, environment: &Environment) -> Result<Self, Problems> {
+    fn resolve(tree: &Tree, environment: &Environment) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let typed: Option<Typed> = read::read(tree, &mut problems);
         let mut checks = Checks::new(tree, environment, problems);
-        let settings = typed.and_then(|typed| typed.resolve(&mut checks));
+        let settings = typed.map(|typed| typed.resolve(&mut checks));
         let problems = checks.into_problems();
         match settings {
             Some(settings) if problems.is_empty() => Ok(settings),
@@ -119,36 +124,24 @@ impl Settings {
 }
 
 impl Typed {
-    fn resolve(self, checks: &mut Checks<'_>) -> Option<Settings> {
+    fn resolve(self, checks: &mut Checks<'_>) -> Settings {
         let in_an_order = self.generation.named_providers();
-        let data_dir = checks.folder("data_dir", self.data_dir, directories::data(checks.environment));
-        let server = self.server.resolve(checks);
-        let generation = self.generation.resolve(checks, &self.providers);
-        let providers = providers::resolve(checks, self.providers, &in_an_order);
-        let models = self.models.resolve(checks);
-        let embedding = self.embedding.resolve(checks);
-        let index = self.index.resolve(checks);
-        let storage = self.storage.resolve(checks);
-        let live = self.live.resolve(checks);
-        let sessions = self.sessions.resolve(checks);
-        let limits = self.limits.resolve(checks);
-        let streams = self.streams.resolve(checks);
-        Some(Settings {
-            data_dir: data_dir?,
-            server: server?,
-            generation: generation?,
-            providers,
-            models: models?,
-            embedding: embedding?,
+        Settings {
+            data_dir: checks.folder("data_dir", self.data_dir, directories::data(checks.environment)),
+            server: self.server.resolve(checks),
+            generation: self.generation.resolve(checks, &self.providers),
+            providers: providers::resolve(checks, self.providers, &in_an_order),
+            models: self.models.resolve(checks),
+            embedding: self.embedding.resolve(checks),
             ingest: self.ingest,
             rerank: self.rerank,
-            index: index?,
-            storage: storage?,
-            live: live?,
-            sessions: sessions?,
-            limits: limits?,
-            streams: streams?,
+            index: self.index.resolve(checks),
+            storage: self.storage.resolve(checks),
+            live: self.live.resolve(checks),
+            sessions: self.sessions.resolve(checks),
+            limits: self.limits.resolve(checks),
+            streams: self.streams.resolve(checks),
             auth: self.auth,
-        })
+        }
     }
 }

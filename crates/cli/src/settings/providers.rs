@@ -111,7 +111,7 @@ impl TypedKind {
             Self::Embedded => "embedded",
             Self::Quotes => "quotes",
         };
-        Err(format!("{name:?} is not built yet: use \"ollama\" or \"openai\""))
+        Err(format!("{name:?} is not built yet; allowed are \"ollama\", \"openai\""))
     }
 }
 
@@ -149,27 +149,20 @@ impl TypedProvider {
             kind => checks.keep(&key("kind"), kind)?,
         };
         let base_url = checks.base_url(&key("base_url"), self.base_url);
-        let model = checks.line(&key("model"), self.model);
         let api_key_env = checks.variable(&key("api_key_env"), self.api_key_env);
-        let api_key = match &api_key_env {
-            Some(Some(name)) if in_an_order || checks.environment.contains_key(name) => {
-                checks.secret(&key("api_key_env"), name).map(Some)
-            }
-            _ => Some(None),
-        };
+        let needed = |name: &&String| in_an_order || checks.environment.contains_key(*name);
+        let variable = api_key_env.as_ref().filter(needed);
+        let api_key = variable.and_then(|name| checks.secret(&key("api_key_env"), name));
         let window = self.context_window.unwrap_or(kind.context_window());
-        let window = checks.number(&key("context_window"), window, 256..=100_000_000);
-        let connect = checks.seconds(&key("connect_seconds"), self.connect_seconds, SOME_TIME);
-        let proxy = checks.url(&key("proxy"), self.proxy, &["http", "https"]);
         Some(ProviderSettings {
             kind,
-            base_url: base_url?.unwrap_or_else(|| kind.base_url().to_owned()),
-            model: model?,
-            api_key_env: api_key_env?,
-            api_key: api_key?,
-            context_window: window?,
-            connect: connect?,
-            proxy: proxy?,
+            base_url: base_url.unwrap_or_else(|| kind.base_url().to_owned()),
+            model: checks.line(&key("model"), self.model),
+            api_key_env,
+            api_key,
+            context_window: checks.number(&key("context_window"), window, 256..=100_000_000),
+            connect: checks.seconds(&key("connect_seconds"), self.connect_seconds, SOME_TIME),
+            proxy: checks.url(&key("proxy"), self.proxy, &["http", "https"]),
         })
     }
 }

@@ -83,7 +83,7 @@ impl<'de> Deserializer<'de> for Node {
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        visitor.visit_u64(self.parse("a whole number that is not negative")?)
+        visitor.visit_u64(self.parse("a whole number of 0 or more")?)
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {

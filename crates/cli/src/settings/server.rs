@@ -72,17 +72,14 @@ impl Default for TypedServer {
 }
 
 impl TypedServer {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<ServerSettings> {
-        let bind = checks.keep("server.bind", address(&self.bind));
-        let allowed_origins = each(checks, "server.allowed_origins", &self.allowed_origins, origin);
-        let trusted_proxies = each(checks, "server.trusted_proxies", &self.trusted_proxies, network);
-        let drain = checks.seconds("server.drain_seconds", self.drain_seconds, ANY_TIME);
-        Some(ServerSettings {
-            bind: bind?,
-            allowed_origins: allowed_origins?,
-            trusted_proxies: trusted_proxies?,
-            drain: drain?,
-        })
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> ServerSettings {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        ServerSettings {
+            bind: checks.keep("server.bind", address(&self.bind)).unwrap_or(nowhere),
+            allowed_origins: each(checks, "server.allowed_origins", &self.allowed_origins, origin),
+            trusted_proxies: each(checks, "server.trusted_proxies", &self.trusted_proxies, network),
+            drain: checks.seconds("server.drain_seconds", self.drain_seconds, ANY_TIME),
+        }
     }
 }
 
@@ -91,11 +88,10 @@ fn each<T>(
     key: &str,
     texts: &[String],
     check: impl Fn(&str) -> Result<T, String>,
-) -> Option<Vec<T>> {
-    let checked: Vec<_> = (texts.iter().enumerate())
-        .map(|(index, text)| checks.keep(&format!("{key}[{index}]"), check(text)))
-        .collect();
-    checked.into_iter().collect()
+) -> Vec<T> {
+    (texts.iter().enumerate())
+        .filter_map(|(index, text)| checks.keep(&format!("{key}[{index}]"), check(text)))
+        .collect()
 }
 
 /// A name is looked up here, once; of several addresses the first of IPv4 is taken.

@@ -100,39 +100,32 @@ pub(super) struct TypedLive {
 }
 
 impl TypedStorage {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<StorageSettings> {
-        let not_built = |name: &str| Err(format!("storage.kind = {name:?} is not built yet: use \"memory\""));
-        let built = match self.kind {
-            StorageKind::Memory => Ok(()),
-            StorageKind::Sqlite => not_built("sqlite"),
-            StorageKind::Postgres => not_built("postgres"),
-        };
-        let built = checks.keep("storage.kind", built);
-        let url = checks.url("storage.url", self.url, &["postgres", "postgresql"]);
-        let retention_days = checks.number("storage.retention_days", self.retention_days, 1..=36_500);
-        let memory_bytes = checks.number("storage.memory_bytes", self.memory_bytes, 1_048_576..=1 << 40);
-        let memory_sessions = checks.number("storage.memory_sessions", self.memory_sessions, 1..=100_000_000);
-        built?;
-        Some(StorageSettings {
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> StorageSettings {
+        match self.kind {
+            StorageKind::Memory => {}
+            StorageKind::Sqlite => checks.refuse("storage.kind", not_built("sqlite", "memory")),
+            StorageKind::Postgres => checks.refuse("storage.kind", not_built("postgres", "memory")),
+        }
+        StorageSettings {
             kind: self.kind,
-            url: url?,
+            url: checks.url("storage.url", self.url, &["postgres", "postgresql"]),
             durability: self.durability,
-            retention_days: retention_days?,
-            memory_bytes: memory_bytes?,
-            memory_sessions: memory_sessions?,
-        })
+            retention_days: checks.number("storage.retention_days", self.retention_days, 1..=36_500),
+            memory_bytes: checks.number("storage.memory_bytes", self.memory_bytes, 1_048_576..=1 << 40),
+            memory_sessions: checks.number("storage.memory_sessions", self.memory_sessions, 1..=100_000_000),
+        }
     }
 }
 
 impl TypedLive {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> Option<LiveSettings> {
-        let built = match self.kind {
-            LiveKind::Storage => Ok(()),
-            LiveKind::Redis => Err("live.kind = \"redis\" is not built yet: use \"storage\"".to_owned()),
-        };
-        let built = checks.keep("live.kind", built);
-        let url = checks.url("live.url", self.url, &["redis", "rediss"]);
-        built?;
-        Some(LiveSettings { kind: self.kind, url: url? })
+    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> LiveSettings {
+        if self.kind == LiveKind::Redis {
+            checks.refuse("live.kind", not_built("redis", "storage"));
+        }
+        LiveSettings { kind: self.kind, url: checks.url("live.url", self.url, &["redis", "rediss"]) }
     }
+}
+
+fn not_built(kind: &str, allowed: &str) -> String {
+    format!("{kind:?} is not built yet; allowed is {allowed:?}")
 }

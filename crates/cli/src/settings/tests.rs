@@ -22,8 +22,7 @@ impl Given<'_> {
         let variables = self.variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         let environment: Environment = variables.collect();
         let flags = Flags { bind: self.bind.map(str::to_owned) };
-        let tree = Tree::merge(&Sources { file: Some(&file), environment: &environment, flags: &flags })?;
-        Ok((Settings::resolve(&tree, &environment)?, tree))
+        Settings::load(&Sources { file: Some(&file), environment: &environment, flags: &flags })
     }
 
     fn settings(&self) -> Settings {
@@ -248,6 +247,7 @@ fn a_mistake_is_told_with_its_key_its_source_and_what_is_allowed() {
 /// What is typed, and what must be told of it.
 const MISTAKES: &[(&str, &[&str])] = &[
     ("[server]\nbnid = 1", &["server.bnid (test.toml, line 2)", "did you mean bind?", "allowed_origins"]),
+    ("bind = 'a:1'", &["bind (test.toml, line 1): there is no such setting; allowed are data_dir"]),
     ("[sever]\nbind = ''", &["sever (test.toml, line 1)", "did you mean server?", "data_dir"]),
     ("[server\n", &["test.toml, line 1", "not TOML"]),
     ("[server]\nbind = 'a:1'\nbind = 'b:1'", &["test.toml, line 3", "duplicate key"]),
@@ -267,7 +267,14 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     ("[generation]\nproviders = ['x']", &["generation.providers", "\"x\"", "configured are \"local\""]),
     ("[generation]\nproviders = ['local', 'local']", &["generation.providers", "\"local\" is given twice"]),
-    ("[providers.remote]", &["generation.providers (default)", "\"local\"", "configured are \"remote\""]),
+    (
+        "[providers.remote]",
+        &[
+            "generation.providers (default)",
+            "no provider \"local\"",
+            "write for example providers = [\"remote\"]",
+        ],
+    ),
     ("[providers]", &["generation.providers (default)", "[providers.NAME]"]),
     ("[generation]\nstall_seconds = 0", &["generation.stall_seconds", "0 is out of range", "0.001 to"]),
     ("[generation]\nstall_seconds = '9'", &["generation.stall_seconds", "\"9\" is not a number"]),
@@ -304,7 +311,11 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     ("[providers.local]\nkind = 'quotes'", &["providers.local.kind", "not built yet", "\"openai\""]),
     ("[providers.local]\nbase_url = 'ftp://a'", &["providers.local.base_url", "ftp://a", "http://host"]),
-    ("[providers.local]\nbase_url = 'local'", &["providers.local.base_url", "not a URL", "https://host"]),
+    ("[providers.local]\nbase_url = '10.0.0.1:80'", &["providers.local.base_url", "no ://", "https://host"]),
+    (
+        "[providers.local]\nbase_url = 'http://a:b'",
+        &["providers.local.base_url", "invalid port", "https://host"],
+    ),
     ("[providers.local]\nbase_url = 'http://a?b'", &["providers.local.base_url", "query"]),
     ("[providers.local]\nmodel = ''", &["providers.local.model", "leave the key out"]),
     ("[providers.local]\ncontext_window = 1", &["providers.local.context_window", "256 to"]),
@@ -312,10 +323,16 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ("[providers.local]\nproxy = 'socks5://a'", &["providers.local.proxy", "http://host or https://host"]),
     ("[providers.local]\napi_key = 'a'", &["providers.local.api_key", "did you mean api_key_env?"]),
     ("[providers.local]\n[providers.'a/b']", &["providers (test.toml, line 1)", "\"a/b\"", "letters"]),
-    ("[storage]\nkind = 'sqlite'", &["storage.kind = \"sqlite\" is not built yet: use \"memory\""]),
-    ("[storage]\nkind = 'postgres'", &["storage.kind = \"postgres\" is not built yet: use \"memory\""]),
+    (
+        "[storage]\nkind = 'sqlite'",
+        &["storage.kind (test.toml, line 2): \"sqlite\" is not built yet; allowed is \"memory\""],
+    ),
+    ("[storage]\nkind = 'postgres'", &["\"postgres\" is not built yet; allowed is \"memory\""]),
     ("[storage]\nretention_days = 0", &["storage.retention_days", "1 to"]),
-    ("[live]\nkind = 'redis'", &["live.kind = \"redis\" is not built yet: use \"storage\""]),
+    (
+        "[live]\nkind = 'redis'",
+        &["live.kind (test.toml, line 2): \"redis\" is not built yet; allowed is \"storage\""],
+    ),
     ("[limits]\nconcurrent_streams = 0", &["limits.concurrent_streams (test.toml, line 2)", "1 to"]),
     ("[auth]\nmode = 'token'", &["auth.mode", "allowed is \"none\""]),
     ("data_dir = '~/wells'", &["data_dir (test.toml, line 1)", "~"]),

@@ -39,13 +39,17 @@ pub(super) enum Value {
     Untyped(String),
 }
 
+/// Nothing was given.
+impl Default for Tree {
+    fn default() -> Self {
+        Self { root: Node { value: Value::Table(BTreeMap::new()), source: Source::Default } }
+    }
+}
+
 impl Tree {
     /// Merges the sources. Fails only if the file is not TOML.
     pub(crate) fn merge(sources: &Sources<'_>) -> Result<Self, Problems> {
-        let mut tree = match sources.file {
-            Some(file) => parse(file)?,
-            None => Self { root: Node { value: Value::Table(BTreeMap::new()), source: Source::Default } },
-        };
+        let mut tree = sources.file.map_or_else(|| Ok(Self::default()), parse)?;
         let name = "MAX_CONCURRENT_STREAMS";
         if let Some(text) = sources.environment.get(name) {
             tree.set(&["limits", "concurrent_streams"], text, &Source::Environment(name.to_owned()));

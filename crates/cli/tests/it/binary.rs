@@ -1,0 +1,142 @@
+//! The binary as tests run it: in a home of its own, so that neither the files nor the variables of whoever
+//! runs the tests matter, and never for longer than tests are patient.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// Long enough for a busy machine, and short enough to see a test fail.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a test runs.
+pub(crate) struct Home(TempDir);
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A server that runs, until it is told to stop or dropped.
+pub(crate) struct Server {
+    /// Such as `127.0.0.1:40123`.
+    pub(crate) address: String,
+    /// What it said when it was ready.
+    pub(crate) announcement: String,
+    /// What it has logged, as far as a test has waited for it.
+    pub(crate) log: String,
+    process: Child,
+    out: BufReader<ChildStdout>,
+    err: BufReader<ChildStderr>,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder can be made"))
+    }
+
+    /// The path of something in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Puts a file into it.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        let folder = path.parent().expect("a file is in a folder");
+        fs::create_dir_all(folder).and_then(|()| fs::write(&path, text)).expect("the home can be written to");
+        path
+    }
+
+    /// Runs the binary to its end.
+    pub(crate) async fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+        run(&mut self.command(arguments, variables)).await
+    }
+
+    /// Starts a server on a free port and waits until it is ready.
+    pub(crate) async fn serve(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
+        let arguments = [&["serve", "--bind", "127.0.0.1:0"], arguments].concat();
+        let mut command = self.command(&arguments, variables);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn().expect("the binary was built for this test");
+        let mut out = BufReader::new(process.stdout.take().expect("it is piped"));
+        let err = BufReader::new(process.stderr.take().expect("it is piped"));
+        let mut announcement = String::new();
+        soon("the address", out.read_line(&mut announcement)).await.expect("the binary writes UTF-8");
+        let (_, address) = announcement.split_once("http://").unwrap_or_default();
+        let address = address.trim_end().to_owned();
+        Server { address, announcement, log: String::new(), process, out, err }
+    }
+
+    fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wellspring"));
+        command.args(arguments).env_clear().env("HOME", self.0.path()).envs(variables.iter().copied());
+        command.current_dir(self.0.path());
+        command
+    }
+}
+
+impl Server {
+    /// Its address as clients are given it.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Reads its log up to a line with this in it.
+    pub(crate) async fn logged(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let read = soon(words, self.err.read_line(&mut line)).await.expect("the binary writes UTF-8");
+            assert_ne!(read, 0, "it ended before it logged {words:?}; it logged:\n{}", self.log);
+            self.log.push_str(&line);
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal, such as `TERM`.
+    pub(crate) async fn signal(&self, name: &str) {
+        let process = self.process.id().expect("it runs").to_string();
+        let sent = run(Command::new("kill").args(["-s", name, &process])).await;
+        assert_eq!(sent.code, Some(0), "{}", sent.err);
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(mut self) -> Ran {
+        let status = soon("its end", self.process.wait()).await.expect("it can be waited for");
+        let mut out = self.announcement;
+        let read =
+            tokio::try_join!(self.out.read_to_string(&mut out), self.err.read_to_string(&mut self.log));
+        read.expect("the binary writes UTF-8");
+        Ran { code: status.code(), out, err: self.log }
+    }
+
+    /// Stops it, and tells what it logged.
+    pub(crate) async fn stopped(self) -> String {
+        self.signal("TERM").await;
+        self.ended().await.err
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) async fn run(command: &mut Command) -> Ran {
+    let name = format!("{:?}", command.as_std().get_program());
+    let output = soon(&name, command.stdin(Stdio::null()).kill_on_drop(true).output()).await;
+    let output = output.unwrap_or_else(|error| panic!("{name} cannot be run: {error}"));
+    let text = |bytes| String::from_utf8(bytes).expect("commands write UTF-8");
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Waits for something that should be there at once.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what}"))
+}

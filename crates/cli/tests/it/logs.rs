@@ -1,0 +1,61 @@
+//! What the log tells, and what it must not tell.
+
+use serde_json::json;
+use testing::{FakeModel, fake_text};
+
+use crate::binary::Home;
+use crate::client::{ask, post};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+#[tokio::test]
+async fn a_prompt_is_logged_by_its_ids_and_without_its_text() {
+    let fake = FakeModel::start().await;
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake"),
+    ];
+    let server = Home::new().serve(&[], &variables).await;
+    let started = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
+    let prompt = json!({"sessionId": started["sessionId"], "prompt": "what did Ada earn?"});
+    let traceparent = format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n");
+    let response = post(&server, "/api/generation/stream", &traceparent, &prompt).await;
+    assert_eq!(response.header("x-trace-id"), TRACE);
+    let id = response.header("x-prompt-id").to_owned();
+    response.answer().await;
+
+    let log = server.stopped().await;
+    let ended = log.lines().find(|line| line.contains("prompt ended")).unwrap_or_else(|| panic!("{log}"));
+    assert!(ended.contains(TRACE) && ended.contains(&id), "{ended}");
+    assert!(ended.contains("provider=\"local\"") && ended.contains("tokens=16"), "{ended}");
+    assert!(!log.contains("Ada"), "{log}");
+    assert!(!log.contains(&fake_text(2)), "{log}");
+}
+
+#[tokio::test]
+async fn a_key_is_sent_to_its_provider_and_shown_to_nobody() {
+    const KEY: &str = "sk-hunter2-0123456789";
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    home.write(
+        "mine.toml",
+        &format!(
+            "[providers.local]\nkind = 'openai'\nbase_url = '{}/v1'\nmodel = 'fake,status=401'\n\
+             api_key_env = 'REMOTE_KEY'\n",
+            fake.url()
+        ),
+    );
+    let (config, variables) = (["--config", "mine.toml"], [("REMOTE_KEY", KEY), ("RUST_LOG", "trace")]);
+    let server = home.serve(&config, &variables).await;
+    let (_, error) = ask(&server, "why?").await.answer().await;
+    let chats = fake.chats();
+    assert_eq!(chats[0].authorization.as_deref(), Some("Bearer sk-hunter2-0123456789"));
+    assert!(error["metadata"]["message"].as_str().unwrap().contains("check the key"), "{error}");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    let log = server.stopped().await;
+    assert!(!log.contains("hunter2"), "{log}");
+
+    let shown = home.run(&["config", "show", "--config", "mine.toml"], &variables).await;
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    assert!(shown.out.contains("REMOTE_KEY"), "{}", shown.out);
+    assert!(!(shown.out + &shown.err).contains("hunter2"));
+}
