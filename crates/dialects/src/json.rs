@@ -11,7 +11,10 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Rejection> {
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Rejection::Invalid("the body is not a JSON object".to_owned()));
     }
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    // The whole body, also where its fields are ignored.
+    let body = str::from_utf8(body)
+        .map_err(|error| Rejection::Invalid(format!("the body is not JSON: it is not UTF-8: {error}")))?;
+    let mut deserializer = serde_json::Deserializer::from_str(body);
     let request = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let at = error.path().to_string();
         let reason = error.into_inner();

@@ -1,6 +1,9 @@
 //! The calls of the generation dialect.
 
+use std::str::FromStr;
+
 use axum::Router;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -43,9 +46,9 @@ async fn start_session(
 async fn session(
     State(app): State<App>,
     Extension(trace): Extension<TraceId>,
-    Path(id): Path<String>,
+    id: InPath,
 ) -> Result<Response, Refusal> {
-    let id: SessionId = id.parse().map_err(|_| Rejection::SessionNotFound).or_refuse(trace)?;
+    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound).or_refuse(trace)?;
     let session = app.engine.session(&Principal::local(), id).await.or_refuse(trace)?;
     let (status, expires_at) = app.engine.standing(&session);
     Ok(json(StatusCode::OK, generation::session(&session, status, expires_at)))
@@ -54,9 +57,9 @@ async fn session(
 async fn end_session(
     State(app): State<App>,
     Extension(trace): Extension<TraceId>,
-    Path(id): Path<String>,
+    id: InPath,
 ) -> Result<StatusCode, Refusal> {
-    let id: SessionId = id.parse().map_err(|_| Rejection::SessionNotFound).or_refuse(trace)?;
+    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound).or_refuse(trace)?;
     app.engine.end_session(&Principal::local(), id).await.or_refuse(trace)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -76,11 +79,11 @@ async fn stream(
 async fn resume(
     State(app): State<App>,
     Extension(trace): Extension<TraceId>,
-    Path(id): Path<String>,
+    id: InPath,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let id: PromptId = id.parse().map_err(|_| Rejection::PromptNotFound).or_refuse(trace)?;
+    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound).or_refuse(trace)?;
     let after = form_urlencoded::parse(query.unwrap_or_default().as_bytes())
         .find(|(name, _)| name == "after")
         .map(|(_, value)| value.into_owned());
@@ -93,9 +96,9 @@ async fn resume(
 async fn prompt(
     State(app): State<App>,
     Extension(trace): Extension<TraceId>,
-    Path(id): Path<String>,
+    id: InPath,
 ) -> Result<Response, Refusal> {
-    let id: PromptId = id.parse().map_err(|_| Rejection::PromptNotFound).or_refuse(trace)?;
+    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound).or_refuse(trace)?;
     let prompt = app.engine.prompt(&Principal::local(), id).await.or_refuse(trace)?;
     Ok(json(StatusCode::OK, generation::prompt(&prompt)))
 }
@@ -113,6 +116,14 @@ async fn cancel(
 
 async fn health(State(app): State<App>) -> Response {
     json(StatusCode::OK, generation::health(&app.engine.provider_health().await))
+}
+
+/// An id that may not even be text.
+type InPath = Result<Path<String>, PathRejection>;
+
+/// The id in a path; what is no UUID names nothing.
+fn named<Id: FromStr>(id: InPath) -> Option<Id> {
+    id.ok().and_then(|Path(id)| id.parse().ok())
 }
 
 fn encoding(headers: &HeaderMap) -> Encoding {

@@ -1,0 +1,187 @@
+//! A server on a free port, with the real engine, real providers and a fake model server behind them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Journal, Provider};
+use engine::{Engine, Limits, Ports, Routes};
+use providers::{HttpProvider, Ollama, OpenAi, Order};
+use server::Settings;
+use storage::{Memory, MemoryLimits};
+use testing::{FailingJournal, FakeModel, PausedClock};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::world::World;
+
+pub(crate) const KINDS: [Kind; 2] = [Kind::Ollama, Kind::OpenAi];
+
+/// Whose API a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Ollama,
+    OpenAi,
+}
+
+/// A server that is yet to be started. Its limits are those of the contract.
+pub(crate) struct Setup {
+    limits: Limits,
+    first_token: Duration,
+    context_window: usize,
+    settings: Settings,
+    providers: Vec<(&'static str, Member)>,
+    order: Option<Vec<&'static str>>,
+    owner_orders: Vec<(&'static str, Vec<&'static str>)>,
+}
+
+enum Member {
+    Http { kind: Kind, model: String, reachable: bool },
+    Given(Arc<dyn Provider>),
+}
+
+impl Setup {
+    pub(crate) fn new() -> Self {
+        Self {
+            limits: Limits {
+                concurrent_streams: 100,
+                readers: 10_000,
+                question_chars: 100_000,
+                answer_bytes: 1 << 20,
+                max_tokens: 2048,
+                stall: Duration::from_secs(30),
+                total: Duration::from_secs(600),
+                resume: Duration::from_secs(15),
+                idle: Duration::from_secs(3600),
+            },
+            first_token: Duration::from_secs(60),
+            context_window: 8192,
+            settings: Settings { body_bytes: 1 << 20, allowed_origins: Vec::new() },
+            providers: Vec::new(),
+            order: None,
+            owner_orders: Vec::new(),
+        }
+    }
+
+    /// A server with this one model, named `local`.
+    pub(crate) fn of(model: &str) -> Self {
+        Self::new().provider("local", Kind::Ollama, model)
+    }
+
+    /// Adds a provider to the end of the order.
+    pub(crate) fn provider(mut self, name: &'static str, kind: Kind, model: &str) -> Self {
+        self.providers.push((name, Member::Http { kind, model: model.to_owned(), reachable: true }));
+        self
+    }
+
+    /// Adds a provider where nobody listens.
+    pub(crate) fn unreachable(mut self, name: &'static str, kind: Kind) -> Self {
+        self.providers.push((name, Member::Http { kind, model: "fake".to_owned(), reachable: false }));
+        self
+    }
+
+    /// Adds a provider that the test made itself.
+    pub(crate) fn given(mut self, name: &'static str, provider: impl Provider + 'static) -> Self {
+        self.providers.push((name, Member::Given(Arc::new(provider))));
+        self
+    }
+
+    /// Asks these in this order, instead of all.
+    pub(crate) fn order(mut self, names: &[&'static str]) -> Self {
+        self.order = Some(names.to_vec());
+        self
+    }
+
+    pub(crate) fn owner_order(mut self, owner: &'static str, names: &[&'static str]) -> Self {
+        self.owner_orders.push((owner, names.to_vec()));
+        self
+    }
+
+    pub(crate) fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    pub(crate) fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Lets every provider be silent for so long before its first token.
+    pub(crate) fn first_token(mut self, patience: Duration) -> Self {
+        self.first_token = patience;
+        self
+    }
+
+    /// Gives every model a window of so many tokens.
+    pub(crate) fn context_window(mut self, tokens: usize) -> Self {
+        self.context_window = tokens;
+        self
+    }
+
+    pub(crate) async fn start(self) -> World {
+        let fake = FakeModel::start().await;
+        let memory = Arc::new(Memory::new(MemoryLimits { log_bytes: 1 << 28, sessions: 10_000 }));
+        let journal = Arc::new(FailingJournal::new(memory.clone()));
+        let ports = Ports {
+            journal: journal.clone() as Arc<dyn Journal>,
+            sessions: memory.clone(),
+            history: memory,
+            clock: Arc::new(PausedClock::new()),
+        };
+        let routes = self.routes(&fake).await;
+        let engine = Engine::new(ports, routes, self.limits, 0.0);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async { drop(stopped.await) };
+        let serving = tokio::spawn(server::serve(listener, engine, self.settings, stopped));
+        World { address, fake, journal, stop, serving }
+    }
+
+    async fn routes(&self, fake: &FakeModel) -> Routes {
+        let mut named: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
+        for (name, member) in &self.providers {
+            named.insert((*name).to_owned(), self.make(name, member, fake).await);
+        }
+        let order = |names: &[&str]| -> Arc<dyn Provider> {
+            Arc::new(Order::new(names.iter().map(|name| named[*name].clone()).collect(), self.first_token))
+        };
+        let all = self.providers.iter().map(|(name, _)| *name).collect();
+        let mut routes = Routes::new(
+            named.keys().map(|name| (name.clone(), order(&[name]))).collect(),
+            order(self.order.as_ref().unwrap_or(&all)),
+        );
+        for (owner, names) in &self.owner_orders {
+            routes = routes.owner_order(owner, order(names)).expect("a test's owner is a pattern");
+        }
+        routes
+    }
+
+    async fn make(&self, name: &str, member: &Member, fake: &FakeModel) -> Arc<dyn Provider> {
+        let (kind, model, reachable) = match member {
+            Member::Http { kind, model, reachable } => (*kind, model, *reachable),
+            Member::Given(provider) => return provider.clone(),
+        };
+        let server = if reachable { fake.url().to_owned() } else { nobody().await };
+        let settings = HttpProvider {
+            name: name.to_owned(),
+            base_url: if kind == Kind::OpenAi { format!("{server}/v1") } else { server },
+            model: Some(model.clone()),
+            api_key: None,
+            context_window: self.context_window,
+            connect: Duration::from_secs(5),
+            proxy: None,
+        };
+        match kind {
+            Kind::Ollama => Arc::new(Ollama::new(settings).expect("a test's settings are valid")),
+            Kind::OpenAi => Arc::new(OpenAi::new(settings).expect("a test's settings are valid")),
+        }
+    }
+}
+
+/// An address where nobody listens any more.
+async fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
+    format!("http://{}", listener.local_addr().expect("a bound listener has an address"))
+}

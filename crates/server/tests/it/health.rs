@@ -1,0 +1,46 @@
+//! Health: of the providers for people, of the process for orchestrators.
+
+use serde_json::json;
+
+use crate::harness::{Kind, Setup};
+
+const HEALTH: &str = "/api/generation/health";
+
+#[tokio::test]
+async fn the_health_call_tells_which_providers_are_there() {
+    let (local, remote) = (Kind::Ollama, Kind::OpenAi);
+    for (setup, expected) in [
+        (
+            Setup::new().provider("local", local, "fake").provider("remote", remote, "fake"),
+            json!({"status": "Healthy", "providers": {"local": true, "remote": true}}),
+        ),
+        (
+            Setup::new().provider("local", local, "fake").unreachable("remote", remote),
+            json!({"status": "Degraded", "providers": {"local": true, "remote": false}}),
+        ),
+        (
+            Setup::new().unreachable("local", local).unreachable("remote", remote),
+            json!({"status": "Unhealthy", "providers": {"local": false, "remote": false}}),
+        ),
+    ] {
+        let world = setup.start().await;
+        assert_eq!(world.get(HEALTH).await.json(200).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn being_asked_for_health_often_asks_no_model() {
+    let world = Setup::of("fake").start().await;
+    for _ in 0..20 {
+        world.get(HEALTH).await.json(200).await;
+    }
+    assert_eq!(world.fake.chats(), []);
+    assert!(world.fake.requests().len() <= 2, "{:?}", world.fake.requests());
+}
+
+#[tokio::test]
+async fn an_orchestrator_learns_that_the_server_lives_and_is_ready() {
+    let world = Setup::new().unreachable("local", Kind::Ollama).start().await;
+    assert_eq!(world.get("/health/live").await.json(200).await, json!({"status": "live"}));
+    assert_eq!(world.get("/health/ready").await.json(200).await, json!({"status": "ready"}));
+}

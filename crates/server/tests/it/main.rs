@@ -1,0 +1,23 @@
+//! The contract of the generation dialect, over real sockets: the general rules and every call but sockets.
+
+mod bad_input;
+mod cancel;
+mod client;
+mod delta_checks;
+mod deltas;
+mod dice;
+mod door;
+mod encodings;
+mod failures;
+mod harness;
+mod health;
+mod idempotency;
+mod leaving;
+mod limits;
+mod prompts;
+mod providers_in_order;
+mod resume;
+mod sessions;
+mod stopping;
+mod streams;
+mod world;
