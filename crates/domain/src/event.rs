@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Failure, FinishReason, MessageId, PromptId, Question, SessionId, Text, Timestamp, ToolCall, TraceId,
-    Usage,
+    Failure, FailureKind, FinishReason, MessageId, PromptId, Question, SessionId, Text, Timestamp, ToolCall,
+    TraceId, Usage,
 };
 
 /// One step of a prompt, at its place in the log.
@@ -87,6 +87,16 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// The end of a prompt that its server could not bring to an end.
+    pub fn interrupted(cause: Cause) -> Self {
+        let message = match cause {
+            Cause::Drain => "the server is stopping: ask again in a moment",
+            Cause::Journal => "the server lost its journal: ask again",
+            _ => "the server stopped before the answer was complete: ask again",
+        };
+        Self { outcome: Outcome::Failed(Failure::new(FailureKind::Interrupted, message)), cause }
+    }
+
     /// Whether the same key may start a new prompt: after a failure that asking again may mend, or when
     /// the readers left before the end. Success and a client's cancel are replayed.
     pub fn may_be_retried(&self) -> bool {
@@ -126,6 +136,8 @@ pub enum Cause {
     Drain,
     /// The journal failed.
     Journal,
+    /// The server died, and found the prompt unfinished when it came back.
+    Recovery,
     /// A bug of ours.
     Bug,
 }

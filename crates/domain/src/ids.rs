@@ -1,6 +1,7 @@
 //! Names of things. Those that we make are UUIDv7, so they sort by the time they were made.
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
@@ -91,6 +92,14 @@ impl TraceId {
             return None;
         }
         u128::from_str_radix(digits, 16).ok().filter(|id| *id != 0).map(Self)
+    }
+}
+
+impl FromStr for TraceId {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        u128::from_str_radix(text, 16).map(Self)
     }
 }
 

@@ -18,7 +18,9 @@ pub trait Journal: Send + Sync {
     async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError>;
 
     /// Appends the last batch, whose last event is the terminal one, and folds the log: status, token
-    /// count and turn are kept, the session is free. All or nothing.
+    /// count and turn are kept, the session is free. All or nothing. If it fails, the journal ends the
+    /// prompt by itself as soon as it can: with [`crate::Ended::interrupted`] by the journal, at the place and time
+    /// of the terminal event that it did not take, which is what readers are told.
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError>;
 
     /// The whole log of an ended prompt; none while it runs.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::Engine;
 use crate::answer::Answer;
 use crate::live::{Live, Stop};
-use crate::writer::{Writer, interrupted};
+use crate::writer::Writer;
 
 /// What is generated.
 pub(crate) struct Work {
@@ -104,9 +104,7 @@ impl Halt {
             Self::Stopped(Stop::Client(reason)) => cancelled(Cause::Client(reason)),
             Self::Stopped(Stop::SessionEnded) => cancelled(Cause::SessionEnded),
             Self::Stopped(Stop::Abandoned) => cancelled(Cause::Abandoned),
-            Self::Stopped(Stop::Drain) => {
-                interrupted(Cause::Drain, "the server is stopping: ask again in a moment")
-            }
+            Self::Stopped(Stop::Drain) => Ended::interrupted(Cause::Drain),
             Self::OutOfTime if answer.tokens > 0 => answer.cut_short(),
             Self::OutOfTime => Ended {
                 outcome: Outcome::Failed(Failure::new(
@@ -156,5 +154,5 @@ fn failed(failure: Failure) -> Ended {
 
 fn lost_journal(reason: &domain::StorageError) -> Ended {
     tracing::error!(%reason, "a prompt lost its journal");
-    interrupted(Cause::Journal, "the server lost its journal: ask again")
+    Ended::interrupted(Cause::Journal)
 }

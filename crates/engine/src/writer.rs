@@ -3,10 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::{
-    Batch, Cause, Clock, Ended, Event, Failure, FailureKind, Journal, Outcome, Run, Step, StorageError,
-    Timestamp,
-};
+use domain::{Batch, Cause, Clock, Ended, Event, Journal, Run, Step, StorageError, Timestamp};
 use tracing::error;
 
 use crate::log::Log;
@@ -47,7 +44,7 @@ impl Writer {
         let mut told = ended;
         if let Err(reason) = self.journal.finish(self.run, last.clone()).await {
             error!(%reason, "the journal did not take the end of a prompt");
-            told = interrupted(Cause::Journal, "the server lost its journal: ask again");
+            told = Ended::interrupted(Cause::Journal);
             let event = Event { step: Step::Ended(Box::new(told.clone())), ..last[0].clone() };
             last = [event].into();
         }
@@ -60,8 +57,4 @@ impl Writer {
         let event = |(position, step)| Event { position, at: self.last_at, step };
         (self.position..).zip(steps).map(event).collect()
     }
-}
-
-pub(crate) fn interrupted(cause: Cause, message: &str) -> Ended {
-    Ended { outcome: Outcome::Failed(Failure::new(FailureKind::Interrupted, message)), cause }
 }

@@ -1,5 +1,6 @@
 //! The engine over real ports, on paused time.
 
 mod model;
+mod places;
 mod prompts;
 mod world;

@@ -61,6 +61,10 @@ impl World {
     }
 
     pub(crate) fn with(store: Store, limits: Limits) -> Self {
+        Self::at(PausedClock::new(), store, limits)
+    }
+
+    pub(crate) fn at(clock: PausedClock, store: Store, limits: Limits) -> Self {
         let (provider, calls) = ScriptedProvider::new("local", "scripted");
         let provider: Arc<dyn Provider> = Arc::new(provider);
         let routes = Routes::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);
@@ -68,7 +72,7 @@ impl World {
             journal: store.journal,
             sessions: store.sessions,
             history: store.history,
-            clock: Arc::new(PausedClock::new()),
+            clock: Arc::new(clock),
         };
         Self { engine: Engine::new(ports, routes, limits, 0.0), calls, who: Principal::local() }
     }

@@ -3,21 +3,25 @@
 use std::time::Duration;
 
 use domain::{
-    CancelReason, Cause, Ended, Event, Failure, FailureKind, FinishReason, Outcome, PromptId, PromptStatus,
-    Rejection, SessionId, SessionStatus,
+    CancelReason, Cause, Clock, Ended, Event, Failure, FailureKind, FinishReason, Outcome, PromptId,
+    PromptStatus, Rejection, SessionId, SessionStatus,
 };
 use engine::Reader;
 use proptest::prelude::*;
-use testing::ScriptedCall;
+use testing::{PausedClock, ScriptedCall};
 use tokio::time::{Instant, sleep};
 
 use super::reference::{Answer, End, Reference};
-use crate::world::{Store, World, check_shape, end_of, limits, read_all, read_now, text_of};
+use crate::places::Place;
+use crate::world::{World, check_shape, end_of, limits, read_all, read_now, text_of};
 
 const SESSIONS: usize = 4;
 
 /// Within this time after a step nothing may fall due: a refused ask waits that long for a reader to leave.
 const QUIET: Duration = Duration::from_millis(60);
+
+/// So often the engine may be looked at until it has done what it should have.
+const PATIENCE: usize = 100_000;
 
 /// Numbers choose among what is there, modulo its count.
 #[derive(Clone, Debug)]
@@ -32,6 +36,7 @@ pub(crate) enum Step {
     Cancel { prompt: usize },
     EndSession { session: usize },
     Pass { time: Duration },
+    Restart { crash: bool },
 }
 
 pub(crate) fn step() -> impl Strategy<Value = Step> {
@@ -49,12 +54,15 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         2 => number.clone().prop_map(|prompt| Step::Cancel { prompt }),
         1 => (0..SESSIONS).prop_map(|session| Step::EndSession { session }),
         4 => (1..40_000_u64).prop_map(|millis| Step::Pass { time: Duration::from_millis(millis) }),
+        1 => prop::bool::ANY.prop_map(|crash| Step::Restart { crash }),
         1 => (1..4_000_u64).prop_map(|seconds| Step::Pass { time: Duration::from_secs(seconds) }),
     ]
 }
 
 /// A sequence while it is played.
 pub(crate) struct Play {
+    place: Box<dyn Place>,
+    clock: PausedClock,
     world: World,
     reference: Reference,
     sessions: Vec<SessionId>,
@@ -79,14 +87,15 @@ struct Watched {
 }
 
 impl Play {
-    pub(crate) async fn new(store: Store) -> Self {
-        let world = World::with(store, limits());
+    pub(crate) async fn new(place: Box<dyn Place>) -> Self {
+        let clock = PausedClock::new();
+        let world = World::at(clock, place.open(clock.now()), limits());
         let mut sessions = Vec::new();
         for _ in 0..SESSIONS {
             sessions.push(world.session().await);
         }
         let reference = Reference::new(SESSIONS, Instant::now());
-        Self { world, reference, sessions, prompts: Vec::new(), readers: Vec::new() }
+        Self { place, clock, world, reference, sessions, prompts: Vec::new(), readers: Vec::new() }
     }
 
     pub(crate) async fn step(&mut self, step: &Step) {
@@ -106,6 +115,7 @@ impl Play {
             Step::Cancel { prompt } => self.cancel(prompt).await,
             Step::EndSession { session } => self.end_session(session).await,
             Step::Pass { time } => sleep(time).await,
+            Step::Restart { crash } => self.restart(crash).await,
         }
         self.reference.pass(Instant::now());
         self.compare().await;
@@ -236,6 +246,27 @@ impl Play {
         }
     }
 
+    /// Another server over the same store, after this one was stopped, or died.
+    async fn restart(&mut self, crash: bool) {
+        if !self.place.survives() {
+            return;
+        }
+        if crash {
+            self.place.kill().await;
+        } else {
+            self.world.engine.shutdown().await;
+            self.place.close().await;
+        }
+        self.readers.clear();
+        for played in &mut self.prompts {
+            played.call = None;
+        }
+        for prompt in self.reference.running().collect::<Vec<_>>() {
+            self.reference.end(prompt, End::Failed(FailureKind::Interrupted), Instant::now());
+        }
+        self.world = World::at(self.clock, self.place.open(self.clock.now()), limits());
+    }
+
     fn watch(&mut self, prompt: usize, reader: Reader) {
         let is_stake = self.reference.prompts[prompt].end.is_none();
         self.readers.push(Watched { prompt, reader, read: 0, is_stake });
@@ -255,7 +286,7 @@ impl Play {
         for prompt in 0..self.prompts.len() {
             self.settle(prompt).await;
         }
-        self.compare_readers();
+        self.compare_readers().await;
         for (session, id) in self.reference.sessions.iter().zip(&self.sessions) {
             let kept = self.world.engine.session(&self.world.who, *id).await.expect("a known session");
             assert_eq!(kept.prompt_count, session.prompt_count);
@@ -280,7 +311,7 @@ impl Play {
         let status = expected.end.map_or(PromptStatus::InFlight, End::status);
         let wanted = (status, expected.texts.len() as u64);
         let mut got = None;
-        for _ in 0..10_000 {
+        for _ in 0..PATIENCE {
             let kept = self
                 .world
                 .engine
@@ -302,9 +333,20 @@ impl Play {
     }
 
     /// Every reader has seen what the model says, and all readers of a prompt have seen the same.
-    fn compare_readers(&mut self) {
+    async fn compare_readers(&mut self) {
         for watched in &mut self.readers {
-            let (events, is_end) = read_now(&mut watched.reader);
+            let has_ended = self.reference.prompts[watched.prompt].end.is_some();
+            let (mut events, mut is_end) = read_now(&mut watched.reader);
+            // An end is in the store a moment before it is visible.
+            for _ in 0..PATIENCE {
+                if is_end == has_ended {
+                    break;
+                }
+                tokio::task::yield_now().await;
+                let (more, ended) = read_now(&mut watched.reader);
+                events.extend(more);
+                is_end = ended;
+            }
             let played = &mut self.prompts[watched.prompt];
             for event in events {
                 match played.seen.get(watched.read) {

@@ -1,0 +1,88 @@
+//! Sessions in the history.
+
+use domain::{Ending, Principal, PromptId, Session, SessionEnd, SessionId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+pub(super) fn create(db: &Connection, who: &Principal, session: &Session) -> rusqlite::Result<()> {
+    let context = serde_json::to_string(&session.context).expect("texts are JSON");
+    db.prepare_cached(
+        "INSERT INTO sessions (tenant, id, owner, context, created_at, last_active_at) VALUES (?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        who.tenant,
+        session.id.0.as_bytes(),
+        session.owner,
+        context,
+        session.created_at.micros(),
+        session.last_active_at.micros()
+    ])?;
+    Ok(())
+}
+
+/// The columns of a session, as `from_row` reads them.
+pub(super) const COLUMNS: &str = "id, owner, context, created_at, last_active_at, ended, prompt_count, token_count, \
+    (SELECT prompts.id FROM prompts \
+     WHERE prompts.tenant = sessions.tenant AND prompts.session = sessions.id AND prompts.status = 'in-flight')";
+
+pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Session> {
+    let context: String = row.get(2)?;
+    let ended: Option<String> = row.get(5)?;
+    Ok(Session {
+        id: SessionId(uuid(row, 0)?),
+        owner: row.get(1)?,
+        context: serde_json::from_str(&context).unwrap_or_default(),
+        created_at: Timestamp::from_micros(row.get(3)?),
+        last_active_at: Timestamp::from_micros(row.get(4)?),
+        ended: ended.map(|ended| match ended.as_str() {
+            "cancelled" => SessionEnd::Cancelled,
+            _ => SessionEnd::Completed,
+        }),
+        prompt_count: row.get(6)?,
+        token_count: row.get(7)?,
+        running: optional_uuid(row, 8)?.map(PromptId),
+    })
+}
+
+pub(super) fn find(db: &Connection, who: &Principal, id: SessionId) -> rusqlite::Result<Option<Session>> {
+    db.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE tenant = ? AND id = ?"))?
+        .query_row(params![who.tenant, id.0.as_bytes()], from_row)
+        .optional()
+}
+
+pub(super) fn touch(db: &Connection, who: &Principal, id: SessionId, at: Timestamp) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE sessions SET last_active_at = max(last_active_at, ?) WHERE tenant = ? AND id = ?",
+    )?
+    .execute(params![at.micros(), who.tenant, id.0.as_bytes()])?;
+    Ok(())
+}
+
+pub(super) fn touch_if_alive(
+    db: &Connection,
+    who: &Principal,
+    id: SessionId,
+    at: Timestamp,
+    alive_since: Timestamp,
+) -> rusqlite::Result<()> {
+    match find(db, who, id)? {
+        Some(session) if session.is_alive(alive_since) => touch(db, who, id, at),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn end(db: &Connection, who: &Principal, id: SessionId) -> rusqlite::Result<Option<Ending>> {
+    let Some(session) = find(db, who, id)? else { return Ok(None) };
+    let end = if session.running.is_some() { "cancelled" } else { "completed" };
+    db.prepare_cached("UPDATE sessions SET ended = coalesce(ended, ?) WHERE tenant = ? AND id = ?")?
+        .execute(params![end, who.tenant, id.0.as_bytes()])?;
+    Ok(Some(Ending { running: session.running }))
+}
+
+pub(super) fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
+}
+
+pub(super) fn optional_uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
+    row.get::<_, Option<[u8; 16]>>(column).map(|bytes| bytes.map(Uuid::from_bytes))
+}
