@@ -7,25 +7,47 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use domain::{Clock, Provider, Timestamp};
 use engine::{Engine, Limits, Ports, Routes};
 use providers::{HttpProvider, Ollama, OpenAi, Order};
-use storage::{Memory, MemoryLimits};
+use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{ProviderKind, ProviderSettings, Settings};
+use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind};
 
 type Providers = BTreeMap<String, Arc<dyn Provider>>;
 
 /// An engine as the settings want it.
 pub(crate) fn engine(settings: &Settings) -> Result<Engine, String> {
-    let memory = Arc::new(Memory::new(MemoryLimits {
-        log_bytes: settings.storage.memory_bytes,
-        sessions: settings.storage.memory_sessions,
-    }));
-    let ports = Ports {
-        journal: memory.clone(),
-        sessions: memory.clone(),
-        history: memory,
-        clock: Arc::new(SystemClock),
-    };
+    let ports = ports(settings)?;
     Ok(Engine::new(ports, routes(settings)?, limits(settings), settings.generation.temperature))
+}
+
+fn ports(settings: &Settings) -> Result<Ports, String> {
+    let storage = &settings.storage;
+    let clock = Arc::new(SystemClock);
+    Ok(match storage.kind {
+        StorageKind::Memory => {
+            let limits = MemoryLimits { log_bytes: storage.memory_bytes, sessions: storage.memory_sessions };
+            let memory = Arc::new(Memory::new(limits));
+            Ports { journal: memory.clone(), sessions: memory.clone(), history: memory, clock }
+        }
+        StorageKind::Sqlite => {
+            let durable = Durable::open(&durable_settings(settings), clock.now());
+            let durable = Arc::new(durable.map_err(|error| format!("storage: {error}"))?);
+            Ports { journal: durable.clone(), sessions: durable.clone(), history: durable, clock }
+        }
+        StorageKind::Postgres => unreachable!("settings refuse what is not built"),
+    })
+}
+
+fn durable_settings(settings: &Settings) -> DurableSettings {
+    let storage = &settings.storage;
+    DurableSettings {
+        folder: settings.data_dir.clone(),
+        durability: match storage.durability {
+            settings::Durability::Process => Durability::Process,
+            settings::Durability::Power => Durability::Power,
+        },
+        journal: JournalLimits { segment_bytes: storage.segment_bytes, journal_bytes: storage.journal_bytes },
+        cache_bytes: storage.cache_bytes,
+    }
 }
 
 fn limits(settings: &Settings) -> Limits {

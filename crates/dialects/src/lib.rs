@@ -2,7 +2,9 @@
 //! its own beyond its format.
 
 mod encoder;
+pub mod events;
 pub mod generation;
+pub mod history;
 mod json;
 
 pub use encoder::Encoder;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Event, Outcome, Principal, PromptId, SessionId, Step, StorageError, Timestamp};
+use crate::{Event, Outcome, Principal, PromptId, Session, SessionId, Step, StorageError, Timestamp};
 
 /// A prompt as it stands: what its log tells in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,15 @@ impl From<&Outcome> for PromptStatus {
     }
 }
 
+/// Which prompts are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Which {
+    /// Those of this session.
+    pub session: Option<SessionId>,
+    /// Those that stand so.
+    pub status: Option<PromptStatus>,
+}
+
 /// A question and the answer it got, whole or in part: a pure function of the prompt's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
@@ -70,7 +79,7 @@ impl Turn {
     }
 }
 
-/// Reads what is kept of ended prompts.
+/// Reads what is kept, and forgets it.
 #[async_trait]
 pub trait History: Send + Sync {
     /// The prompt with this id, running or ended.
@@ -78,4 +87,23 @@ pub trait History: Send + Sync {
 
     /// The turns that lead to `last`, walked along `follows`: at most `limit`, the oldest first.
     async fn thread(&self, who: &Principal, last: PromptId, limit: usize) -> Result<Vec<Turn>, StorageError>;
+
+    /// Sessions made before the given one, the newest first.
+    async fn sessions(
+        &self,
+        who: &Principal,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StorageError>;
+
+    /// The newest prompts, the newest first: of one session or of all, with one status or with any.
+    async fn prompts(&self, who: &Principal, which: Which, limit: usize)
+    -> Result<Vec<Prompt>, StorageError>;
+
+    /// Removes a session with its prompts, logs and turns. False if there is none, or if a prompt runs in it.
+    async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError>;
+
+    /// Removes some of what ended before that time, of every tenant: as much as takes a few milliseconds.
+    /// True if there is more.
+    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError>;
 }

@@ -23,6 +23,9 @@ pub trait Journal: Send + Sync {
     /// of the terminal event that it did not take, which is what readers are told.
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError>;
 
+    /// Ends the prompts whose ends `finish` could not take, if it can now.
+    async fn mend(&self) -> Result<(), StorageError>;
+
     /// The whole log of an ended prompt; none while it runs.
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError>;
 }

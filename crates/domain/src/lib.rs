@@ -17,7 +17,7 @@ mod time;
 pub use ask::{Ask, CancelReason, FilterField, Filters, MAX_KEY_CHARS, Question, Rejection, TOP_K};
 pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Step};
 pub use failure::{Failure, FailureKind};
-pub use history::{History, Prompt, PromptStatus, Turn};
+pub use history::{History, Prompt, PromptStatus, Turn, Which};
 pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
 pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
 pub use passage::Passage;

@@ -7,6 +7,9 @@ use async_trait::async_trait;
 
 use crate::{Principal, PromptId, SessionId, StorageError, Timestamp};
 
+/// A title is no longer than this.
+const TITLE_CHARS: usize = 200;
+
 /// A conversation as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -16,6 +19,8 @@ pub struct Session {
     pub owner: Option<String>,
     /// What the client wants kept with it.
     pub context: BTreeMap<String, String>,
+    /// Its first question, or the beginning of it.
+    pub title: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it last did something: submit, resume, cancel or end of a prompt.
@@ -37,6 +42,7 @@ impl Session {
             id,
             owner: new.owner,
             context: new.context,
+            title: None,
             created_at: now,
             last_active_at: now,
             running: None,
@@ -44,6 +50,11 @@ impl Session {
             prompt_count: 0,
             token_count: 0,
         }
+    }
+
+    /// Takes the title from a question, if it has none yet.
+    pub fn entitle(&mut self, question: &str) {
+        self.title.get_or_insert_with(|| question.chars().take(TITLE_CHARS).collect());
     }
 
     /// Whether prompts may be asked in it. A running prompt keeps a session alive.

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::Engine;
 use crate::live::Live;
-use crate::readers::Reader;
+use crate::readers::{Interest, Reader};
 use crate::run::Task;
 
 /// How often a claim is tried while other prompts yield to it.
@@ -110,14 +110,14 @@ impl Engine {
         let added = Added { engine: self, prompt: Some(live.prompt) };
         match shared.ports.journal.claim(who, new).await? {
             Claim::Started(run, accepted) => {
-                let reader = Reader::of_live(&live, stake, permit?);
+                let reader = Reader::of_live(&live, Some(stake), permit?);
                 added.keep();
                 let task = Task { engine: self.clone(), live, run, provider: provider.clone(), slot: slot? };
                 task.spawn(accepted, at);
                 Ok(Admitted::Reader(reader))
             }
             Claim::Joined(prompt) => {
-                let reader = self.attach(who, prompt, permit?).await?;
+                let reader = self.attach(who, prompt, Interest::Stake, permit?).await?;
                 self.touch(who, reader.session()).await?;
                 Ok(Admitted::Reader(reader))
             }

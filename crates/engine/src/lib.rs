@@ -9,6 +9,7 @@ mod cancel;
 mod compose;
 mod generate;
 mod health;
+mod history;
 mod live;
 mod log;
 mod readers;

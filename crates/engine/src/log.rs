@@ -47,9 +47,10 @@ impl Log {
         poll_fn(|cx| cursor.poll_ended(cx)).await;
     }
 
-    /// Everything that is visible now.
-    pub(crate) fn batches(&self) -> Vec<Batch> {
-        self.state().batches.clone()
+    /// All of it, if the terminal event is visible.
+    pub(crate) fn ended_batches(&self) -> Option<Vec<Batch>> {
+        let state = self.state();
+        state.ended.then(|| state.batches.clone())
     }
 
     /// Tokens of the answer so far.

@@ -10,25 +10,25 @@ use crate::live::{Live, Stake};
 use crate::log::{Cursor, Log};
 use crate::{Engine, admit};
 
-/// Reads one prompt's log from its first event to its last. While it lives, the prompt is not abandoned.
+/// Reads one prompt's log from its first event to its last.
 pub struct Reader {
     prompt: PromptId,
     session: SessionId,
     cursor: Cursor,
-    /// None if the log has ended already.
-    stake: Option<Stake>,
+    /// Keeps the prompt from being abandoned; an observer has none, and nobody has one in an ended prompt.
+    _stake: Option<Stake>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Reader {
-    pub(crate) fn of_live(live: &Arc<Live>, stake: Stake, permit: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn of_live(live: &Arc<Live>, stake: Option<Stake>, permit: OwnedSemaphorePermit) -> Self {
         let cursor = live.log.cursor();
-        Self { prompt: live.prompt, session: live.session, cursor, stake: Some(stake), _permit: permit }
+        Self { prompt: live.prompt, session: live.session, cursor, _stake: stake, _permit: permit }
     }
 
     fn of_ended(prompt: PromptId, session: SessionId, log: Vec<Batch>, permit: OwnedSemaphorePermit) -> Self {
         let cursor = Arc::new(Log::ended_with(log)).cursor();
-        Self { prompt, session, cursor, stake: None, _permit: permit }
+        Self { prompt, session, cursor, _stake: None, _permit: permit }
     }
 
     /// The prompt it reads.
@@ -41,9 +41,9 @@ impl Reader {
         self.session
     }
 
-    /// The whole log, if it had ended when this reader was made.
+    /// The whole log, if it has ended.
     pub fn ended_log(&self) -> Option<Vec<Batch>> {
-        self.stake.is_none().then(|| self.cursor.log().batches())
+        self.cursor.log().ended_batches()
     }
 
     /// The next batch; none after the terminal one. Waits while the prompt runs and nothing is new.
@@ -52,13 +52,25 @@ impl Reader {
     }
 }
 
+/// Whether a reader keeps its prompt from being abandoned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    Stake,
+    Observe,
+}
+
 impl Engine {
-    /// Reads a prompt, running or ended.
+    /// Reads a prompt, running or ended. While the reader lives, and for the resume window after it, the
+    /// prompt is not abandoned.
     pub async fn read(&self, who: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
-        let permit = self.reader_permit()?;
-        let reader = self.attach(who, prompt, permit).await?;
+        let reader = self.attach(who, prompt, Interest::Stake, self.reader_permit()?).await?;
         self.touch(who, reader.session).await?;
         Ok(reader)
+    }
+
+    /// Looks on while others read a prompt, or not: for it, nothing depends on this reader.
+    pub async fn observe(&self, who: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
+        self.attach(who, prompt, Interest::Observe, self.reader_permit()?).await
     }
 
     pub(crate) fn reader_permit(&self) -> Result<OwnedSemaphorePermit, Rejection> {
@@ -74,10 +86,11 @@ impl Engine {
         &self,
         who: &Principal,
         prompt: PromptId,
+        interest: Interest,
         permit: OwnedSemaphorePermit,
     ) -> Result<Reader, Rejection> {
         if let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) {
-            let stake = live.stake(self.shared.limits.resume);
+            let stake = (interest == Interest::Stake).then(|| live.stake(self.shared.limits.resume));
             return Ok(Reader::of_live(&live, stake, permit));
         }
         let ports = &self.shared.ports;

@@ -1,10 +1,8 @@
-//! Sessions and prompts as they stand.
+//! Sessions as they stand.
 
 use std::time::Duration;
 
-use domain::{
-    NewSession, Principal, Prompt, PromptId, Rejection, Session, SessionId, SessionStatus, Timestamp,
-};
+use domain::{NewSession, Principal, Rejection, Session, SessionId, SessionStatus, Timestamp};
 
 use crate::Engine;
 
@@ -26,15 +24,5 @@ impl Engine {
     pub fn standing(&self, session: &Session) -> (SessionStatus, Timestamp) {
         let idle: Duration = self.shared.limits.idle;
         (session.status(self.shared.ports.clock.now(), idle), session.last_active_at.plus(idle))
-    }
-
-    /// The prompt with this id, running or ended.
-    pub async fn prompt(&self, who: &Principal, id: PromptId) -> Result<Prompt, Rejection> {
-        let live = self.shared.running.get(id);
-        let mut prompt = self.shared.ports.history.prompt(who, id).await?.ok_or(Rejection::PromptNotFound)?;
-        if let Some(live) = live {
-            prompt.token_count = prompt.token_count.max(live.log.token_count());
-        }
-        Ok(prompt)
     }
 }

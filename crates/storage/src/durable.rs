@@ -7,6 +7,7 @@
 mod cache;
 mod codec;
 mod database;
+mod forget;
 mod migrations;
 mod open;
 mod prompts;
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use domain::{
     Batch, Claim, Ending, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run, Session, SessionId,
-    Sessions, StorageError, Timestamp, Turn,
+    Sessions, StorageError, Timestamp, Turn, Which,
 };
 
 use cache::Cache;
@@ -98,7 +99,7 @@ impl Sessions for Durable {
 #[async_trait]
 impl Journal for Durable {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
-        self.finish_unfinished().await?;
+        self.mend().await?;
         let who = who.clone();
         let claim = self.database.write(move |db| prompts::claim(db, &who, new)).await?;
         if let prompts::Claimed::Started { run, beginning, .. } = &claim {
@@ -108,14 +109,14 @@ impl Journal for Durable {
     }
 
     async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
-        let before =
-            self.segments.append(run.prompt, |log| codec::encode(&batch, log)).map_err(journal_failed)?;
+        let before = self.segments.append(run.prompt, |log| codec::encode(&batch, log));
+        let before = before.map_err(|error| journal_failed(&error))?;
         let before = before.ok_or_else(|| not_running(run.prompt))?;
         if let Some(syncer) = &self.syncer
             && let Err(error) = syncer.sync(&self.segments).await
         {
             self.segments.retract(run.prompt, before);
-            return Err(journal_failed(error));
+            return Err(journal_failed(&error));
         }
         Ok(())
     }
@@ -132,7 +133,16 @@ impl Journal for Durable {
             self.unfinished.add(run, log, &last);
             return Err(error);
         }
-        self.forget_running(run.prompt).await;
+        self.forget_running(run.prompt);
+        Ok(())
+    }
+
+    async fn mend(&self) -> Result<(), StorageError> {
+        for (who, prompt, log) in self.unfinished.all() {
+            self.database.write(move |db| prompts::fold(db, &who, prompt, &log)).await?;
+            self.forget_running(prompt);
+            self.unfinished.remove(prompt);
+        }
         Ok(())
     }
 
@@ -176,20 +186,46 @@ impl History for Durable {
         let who = who.clone();
         self.database.read(move |db| prompts::thread(db, &who, last, limit)).await
     }
+
+    async fn sessions(
+        &self,
+        who: &Principal,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StorageError> {
+        let who = who.clone();
+        self.database.read(move |db| sessions::page(db, &who, before, limit)).await
+    }
+
+    async fn prompts(
+        &self,
+        who: &Principal,
+        which: Which,
+        limit: usize,
+    ) -> Result<Vec<Prompt>, StorageError> {
+        let who = who.clone();
+        self.database.read(move |db| prompts::newest(db, &who, which, limit)).await
+    }
+
+    async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError> {
+        self.mend().await?;
+        let who = who.clone();
+        let Some(prompts) = self.database.write(move |db| forget::session(db, &who, id)).await? else {
+            return Ok(false);
+        };
+        prompts.into_iter().for_each(|prompt| self.cache.remove(prompt));
+        Ok(true)
+    }
+
+    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError> {
+        let forgotten = self.database.write(move |db| forget::slice(db, time)).await?;
+        forgotten.prompts.into_iter().for_each(|prompt| self.cache.remove(prompt));
+        Ok(forgotten.more)
+    }
 }
 
 impl Durable {
-    /// Ends the prompts whose ends the journal could not take before. Costs nothing when there are none.
-    pub async fn finish_unfinished(&self) -> Result<(), StorageError> {
-        for (who, prompt, log) in self.unfinished.all() {
-            self.database.write(move |db| prompts::fold(db, &who, prompt, &log)).await?;
-            self.forget_running(prompt).await;
-            self.unfinished.remove(prompt);
-        }
-        Ok(())
-    }
-
-    async fn forget_running(&self, prompt: PromptId) {
+    fn forget_running(&self, prompt: PromptId) {
         let unneeded = self.segments.finish(prompt);
         if !unneeded.is_empty() {
             // Deleting takes its time, and nobody waits for it.
@@ -198,7 +234,7 @@ impl Durable {
     }
 }
 
-fn journal_failed(error: std::io::Error) -> StorageError {
+fn journal_failed(error: &std::io::Error) -> StorageError {
     StorageError(format!("the journal cannot be written: {error}"))
 }
 

@@ -1,13 +1,14 @@
 //! Storage in the process's memory, bounded: the oldest ended logs and the longest idle sessions are
 //! forgotten first. What runs is never forgotten.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use domain::{
     Accepted, Batch, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Principal, Prompt, PromptId,
-    PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step, StorageError, Timestamp, Turn,
+    PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step, StorageError, Timestamp, Turn, Which,
 };
 
 /// Keeps everything in memory.
@@ -103,6 +104,10 @@ impl Journal for Memory {
         Ok(())
     }
 
+    async fn mend(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
         let state = self.state();
         let ended = state.prompts.get(&(who.clone(), id)).filter(|prompt| prompt.ended.is_some());
@@ -129,6 +134,64 @@ impl History for Memory {
         }
         turns.reverse();
         Ok(turns)
+    }
+
+    async fn sessions(
+        &self,
+        who: &Principal,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StorageError> {
+        let state = self.state();
+        let wanted = |(tenant, id): &SessionName| tenant == who && before.is_none_or(|before| *id < before);
+        let mut names: Vec<_> = state.sessions.keys().filter(|name| wanted(name)).collect();
+        names.sort_unstable_by_key(|name| Reverse(name.1));
+        Ok(names.into_iter().take(limit).map(|name| state.sessions[name].session.clone()).collect())
+    }
+
+    async fn prompts(
+        &self,
+        who: &Principal,
+        which: Which,
+        limit: usize,
+    ) -> Result<Vec<Prompt>, StorageError> {
+        let state = self.state();
+        let mut prompts: Vec<_> = state
+            .prompts
+            .iter()
+            .filter(|((tenant, _), _)| tenant == who)
+            .map(|(_, prompt)| prompt.summary())
+            .filter(|prompt| which.session.is_none_or(|session| prompt.session == session))
+            .filter(|prompt| which.status.is_none_or(|status| prompt.status == status))
+            .collect();
+        prompts.sort_unstable_by_key(|prompt| Reverse(prompt.id));
+        prompts.truncate(limit);
+        Ok(prompts)
+    }
+
+    async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError> {
+        let mut state = self.state();
+        let name = (who.clone(), id);
+        if state.sessions.get(&name).is_none_or(|entry| entry.session.running.is_some()) {
+            return Ok(false);
+        }
+        state.forget_session(&name);
+        state.forget_prompts(|tenant, prompt| tenant == who && prompt.accepted.session == id);
+        Ok(true)
+    }
+
+    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError> {
+        let mut state = self.state();
+        state.forget_prompts(|_, prompt| prompt.ended.is_some() && prompt.created_at < time);
+        let idle: Vec<_> = state.idle_order.iter().take_while(|(at, _)| *at < time).cloned().collect();
+        for (_, name) in idle
+            .into_iter()
+            .filter(|(_, name)| state.sessions[name].session.running.is_none())
+            .collect::<Vec<_>>()
+        {
+            state.forget_session(&name);
+        }
+        Ok(false)
     }
 }
 
@@ -191,6 +254,7 @@ impl State {
 
         accepted.follows = accepted.follows.or(entry.last_turn);
         entry.session.running = Some(accepted.prompt);
+        entry.session.entitle(&accepted.question.text);
         entry.session.prompt_count += 1;
         if let Some(key) = &accepted.key {
             entry.keys.insert(key.clone(), accepted.prompt);
@@ -234,22 +298,44 @@ impl State {
 
     fn forget_longest_idle_session(&mut self) -> bool {
         let idle = |(_, name): &&(Timestamp, SessionName)| self.sessions[name].session.running.is_none();
-        let Some(longest_idle) = self.idle_order.iter().find(idle).cloned() else { return false };
-        self.idle_order.remove(&longest_idle);
-        self.sessions.remove(&longest_idle.1);
+        let Some((_, longest_idle)) = self.idle_order.iter().find(idle).cloned() else { return false };
+        self.forget_session(&longest_idle);
         true
+    }
+
+    fn forget_session(&mut self, name: &SessionName) {
+        if let Some(entry) = self.sessions.remove(name) {
+            self.idle_order.remove(&(entry.session.last_active_at, name.clone()));
+        }
+    }
+
+    fn forget_prompts(&mut self, which: impl Fn(&Principal, &PromptEntry) -> bool) {
+        let names: Vec<_> = self
+            .prompts
+            .iter()
+            .filter(|((who, _), prompt)| which(who, prompt))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in names {
+            self.ended.retain(|ended| *ended != name);
+            self.forget_prompt(&name);
+        }
+    }
+
+    fn forget_prompt(&mut self, name: &PromptName) {
+        let Some(prompt) = self.prompts.remove(name) else { return };
+        self.ended_bytes -= prompt.bytes;
+        let entry = self.sessions.get_mut(&(name.0.clone(), prompt.accepted.session));
+        let Some((entry, key)) = entry.zip(prompt.accepted.key) else { return };
+        if entry.keys.get(&key) == Some(&name.1) {
+            entry.keys.remove(&key);
+        }
     }
 
     fn forget_oldest_logs(&mut self, limit: usize) {
         while self.ended_bytes > limit {
             let Some(name) = self.ended.pop_front() else { return };
-            let Some(prompt) = self.prompts.remove(&name) else { continue };
-            self.ended_bytes -= prompt.bytes;
-            let entry = self.sessions.get_mut(&(name.0, prompt.accepted.session));
-            let Some((entry, key)) = entry.zip(prompt.accepted.key) else { continue };
-            if entry.keys.get(&key) == Some(&name.1) {
-                entry.keys.remove(&key);
-            }
+            self.forget_prompt(&name);
         }
     }
 }

@@ -47,6 +47,11 @@ impl Journal for FailingJournal {
         self.inner.finish(run, last).await
     }
 
+    async fn mend(&self) -> Result<(), StorageError> {
+        check(&self.appends_fail, "mend")?;
+        self.inner.mend().await
+    }
+
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
         self.inner.read(who, id).await
     }
@@ -74,6 +79,9 @@ mod tests {
             Ok(())
         }
         async fn finish(&self, _: Run, _: Batch) -> Result<(), StorageError> {
+            Ok(())
+        }
+        async fn mend(&self) -> Result<(), StorageError> {
             Ok(())
         }
         async fn read(&self, _: &Principal, _: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {

@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::io;
+use std::time::Duration;
 
 use clap::Args;
 use engine::Engine;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::{ConfigFlag, print};
@@ -51,15 +53,21 @@ async fn listen(settings: &Settings, engine: Engine) -> Result<(), Box<dyn Error
     let stop = stop_signal()?;
     // It serves also if nobody can read this.
     let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
-    let advice = tokio::spawn(advise(engine.clone()));
+    let mut beside = JoinSet::new();
+    beside.spawn(advise(engine.clone()));
+    beside.spawn(keep_house(engine.clone(), settings.storage.retention));
     let server_settings = server::Settings {
         body_bytes: settings.limits.body_bytes,
         allowed_origins: settings.server.allowed_origins.clone(),
     };
     server::serve(listener, engine, server_settings, stop).await?;
-    advice.abort();
+    beside.shutdown().await;
     info!("stopped");
     Ok(())
+}
+
+async fn keep_house(engine: Engine, retention: Duration) {
+    engine.keep_house(retention).await;
 }
 
 /// Says what to do while no provider answers.

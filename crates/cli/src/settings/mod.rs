@@ -44,6 +44,7 @@ pub(crate) use remarks::remarks;
 pub(crate) use server::AuthMode;
 pub(crate) use show::show;
 pub(crate) use sources::{Environment, Flags, SettingsFile, Sources};
+pub(crate) use storage::{Durability, StorageKind};
 
 /// All settings, checked.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,7 +7,6 @@ use super::{Environment, Settings};
 
 /// Settings that are read and checked, and that nothing uses yet.
 const UNUSED: &[&str] = &[
-    "data_dir",
     "server.trusted_proxies",
     "server.drain_seconds",
     "generation.when_nothing_found",
@@ -17,8 +16,6 @@ const UNUSED: &[&str] = &[
     "rerank.kind",
     "index",
     "storage.url",
-    "storage.durability",
-    "storage.retention_days",
     "live.url",
     "limits.ingest_body_bytes",
     "limits.model_queue",

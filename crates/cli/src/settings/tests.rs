@@ -324,10 +324,15 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ("[providers.local]\napi_key = 'a'", &["providers.local.api_key", "did you mean api_key_env?"]),
     ("[providers.local]\n[providers.'a/b']", &["providers (test.toml, line 1)", "\"a/b\"", "letters"]),
     (
-        "[storage]\nkind = 'sqlite'",
-        &["storage.kind (test.toml, line 2): \"sqlite\" is not built yet; allowed is \"memory\""],
+        "[storage]\nkind = 'postgres'",
+        &[
+            "storage.kind (test.toml, line 2): \"postgres\" is not built yet; allowed is \"sqlite\" or \"memory\"",
+        ],
     ),
-    ("[storage]\nkind = 'postgres'", &["\"postgres\" is not built yet; allowed is \"memory\""]),
+    (
+        "[storage]\nsegment_bytes = 134217728",
+        &["storage.segment_bytes", "a quarter of storage.journal_bytes"],
+    ),
     ("[storage]\nretention_days = 0", &["storage.retention_days", "1 to"]),
     (
         "[live]\nkind = 'redis'",

@@ -248,7 +248,7 @@ struct Error<'a> {
     idempotency_key: Option<&'a str>,
 }
 
-fn code(kind: FailureKind) -> &'static str {
+pub(crate) fn code(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Unavailable | FailureKind::Refused => "provider_unavailable",
         FailureKind::SilentAtStart | FailureKind::Stalled => "provider_timeout",

@@ -5,7 +5,9 @@ mod rejected;
 mod reply;
 mod request;
 
+pub(crate) use delta::code;
 pub use delta::{DeltaEncoder, Encoding, terminal_seq};
 pub use rejected::Rejected;
+pub(crate) use reply::{PromptReply, session_status};
 pub use reply::{health, prompt, session, session_started};
 pub use request::{Cancel, decode_cancel, decode_prompt, decode_session, resume_position};

@@ -47,19 +47,24 @@ pub fn session(session: &Session, status: SessionStatus, expires_at: Timestamp) 
         created_at: session.created_at.to_string(),
         last_active_at: session.last_active_at.to_string(),
         expires_at: expires_at.to_string(),
-        status: match status {
-            SessionStatus::Active => "active",
-            SessionStatus::Completed => "completed",
-            SessionStatus::Cancelled => "cancelled",
-        },
+        status: session_status(status),
         token_count: session.token_count,
         prompt_count: session.prompt_count,
     })
 }
 
+pub(crate) fn session_status(status: SessionStatus) -> &'static str {
+    match status {
+        SessionStatus::Active => "active",
+        SessionStatus::Completed => "completed",
+        SessionStatus::Cancelled => "cancelled",
+    }
+}
+
+/// A prompt as it stands.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PromptReply<'a> {
+pub(crate) struct PromptReply<'a> {
     prompt_id: String,
     session_id: String,
     text: &'a str,
@@ -72,20 +77,26 @@ struct PromptReply<'a> {
 
 /// The answer to `GET /api/generation/prompts/{promptId}`.
 pub fn prompt(prompt: &Prompt) -> Vec<u8> {
-    json(&PromptReply {
-        prompt_id: prompt.id.to_string(),
-        session_id: prompt.session.to_string(),
-        text: &prompt.text,
-        idempotency_key: prompt.key.as_deref(),
-        status: match prompt.status {
-            PromptStatus::InFlight => "in-flight",
-            PromptStatus::Done => "done",
-            PromptStatus::Cancelled => "cancelled",
-            PromptStatus::Error => "error",
-        },
-        created_at: prompt.created_at.to_string(),
-        token_count: prompt.token_count,
-    })
+    json(&PromptReply::from(prompt))
+}
+
+impl<'a> From<&'a Prompt> for PromptReply<'a> {
+    fn from(prompt: &'a Prompt) -> Self {
+        Self {
+            prompt_id: prompt.id.to_string(),
+            session_id: prompt.session.to_string(),
+            text: &prompt.text,
+            idempotency_key: prompt.key.as_deref(),
+            status: match prompt.status {
+                PromptStatus::InFlight => "in-flight",
+                PromptStatus::Done => "done",
+                PromptStatus::Cancelled => "cancelled",
+                PromptStatus::Error => "error",
+            },
+            created_at: prompt.created_at.to_string(),
+            token_count: prompt.token_count,
+        }
+    }
 }
 
 #[derive(Serialize)]

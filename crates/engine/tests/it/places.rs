@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use domain::{
     Batch, Claim, Ending, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run, Session, SessionId,
-    Sessions, StorageError, Timestamp, Turn,
+    Sessions, StorageError, Timestamp, Turn, Which,
 };
 use storage::{Durability, Durable, DurableSettings, JournalLimits};
 use tempfile::TempDir;
@@ -148,6 +148,10 @@ impl Journal for Mortal {
         self.durable().await.finish(run, last).await
     }
 
+    async fn mend(&self) -> Result<(), StorageError> {
+        self.durable().await.mend().await
+    }
+
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
         self.durable().await.read(who, id).await
     }
@@ -161,5 +165,31 @@ impl History for Mortal {
 
     async fn thread(&self, who: &Principal, last: PromptId, limit: usize) -> Result<Vec<Turn>, StorageError> {
         self.durable().await.thread(who, last, limit).await
+    }
+
+    async fn sessions(
+        &self,
+        who: &Principal,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StorageError> {
+        self.durable().await.sessions(who, before, limit).await
+    }
+
+    async fn prompts(
+        &self,
+        who: &Principal,
+        which: Which,
+        limit: usize,
+    ) -> Result<Vec<Prompt>, StorageError> {
+        self.durable().await.prompts(who, which, limit).await
+    }
+
+    async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError> {
+        self.durable().await.delete_session(who, id).await
+    }
+
+    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError> {
+        self.durable().await.forget_before(time).await
     }
 }

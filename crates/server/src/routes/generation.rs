@@ -1,10 +1,7 @@
 //! The calls of the generation dialect.
 
-use std::str::FromStr;
-
 use axum::Router;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Extension, Path, RawQuery, State};
+use axum::extract::{Extension, RawQuery, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -12,14 +9,13 @@ use dialects::generation::{self, DeltaEncoder, Encoding};
 use domain::{Principal, PromptId, Rejection, SessionId, TraceId};
 use engine::Reader;
 
-use super::text_header;
+use super::{InPath, LAST_EVENT_ID, named, query_value, text_header};
 use crate::body::JsonBody;
 use crate::refusal::{Refusal, Refuse, json};
 use crate::serve::App;
 use crate::stream::respond;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -84,9 +80,7 @@ async fn resume(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let id: PromptId = named(id).ok_or(Rejection::PromptNotFound).or_refuse(trace)?;
-    let after = form_urlencoded::parse(query.unwrap_or_default().as_bytes())
-        .find(|(name, _)| name == "after")
-        .map(|(_, value)| value.into_owned());
+    let after = query_value(query.as_deref(), "after");
     let last_event_id = text_header(&headers, LAST_EVENT_ID);
     let after = generation::resume_position(last_event_id, after.as_deref()).or_refuse(trace)?;
     let reader = app.engine.read(&Principal::local(), id).await.or_refuse(trace)?;
@@ -116,14 +110,6 @@ async fn cancel(
 
 async fn health(State(app): State<App>) -> Response {
     json(StatusCode::OK, generation::health(&app.engine.provider_health().await))
-}
-
-/// An id that may not even be text.
-type InPath = Result<Path<String>, PathRejection>;
-
-/// The id in a path; what is no UUID names nothing.
-fn named<Id: FromStr>(id: InPath) -> Option<Id> {
-    id.ok().and_then(|Path(id)| id.parse().ok())
 }
 
 fn encoding(headers: &HeaderMap) -> Encoding {

@@ -2,9 +2,13 @@
 
 mod generation;
 mod health;
+mod history;
+
+use std::str::FromStr;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request};
 use axum::http::{HeaderMap, HeaderName};
 use dialects::generation::Rejected;
 
@@ -16,6 +20,7 @@ pub(crate) fn all() -> Router<App> {
     Router::new()
         .merge(generation::routes())
         .merge(health::routes())
+        .merge(history::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
 }
@@ -28,6 +33,22 @@ async fn unknown_route(request: Request) -> Refusal {
 async fn unknown_method(request: Request) -> Refusal {
     let message = format!("{} does not take {}", request.uri().path(), request.method());
     Refusal::new(trace_of(request.extensions()), Rejected::new(405, "method_not_allowed", message))
+}
+
+/// An id that may not even be text.
+type InPath = Result<Path<String>, PathRejection>;
+
+/// The id in a path; what is no UUID names nothing.
+fn named<Id: FromStr>(id: InPath) -> Option<Id> {
+    id.ok().and_then(|Path(id)| id.parse().ok())
+}
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The first value of a name in a query string.
+fn query_value(query: Option<&str>, name: &str) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    pairs.find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
 }
 
 /// A header as text; one that is no text reads as empty, so that it is refused as a bad value.

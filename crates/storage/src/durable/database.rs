@@ -65,7 +65,7 @@ impl Database {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StorageError> {
         let mut connection = self.writer.try_lock().expect("nobody else uses the database yet");
-        in_transaction(&mut connection, work).map_err(failed)
+        in_transaction(&mut connection, work).map_err(|error| failed(&error))
     }
 
     /// Runs `work` on the connection that reads, on one state of the database.
@@ -95,7 +95,7 @@ async fn blocking<T: Send + 'static>(
     let mut connection = connection.clone().lock_owned().await;
     let done = tokio::task::spawn_blocking(move || work(&mut connection)).await;
     done.map_err(|panic| StorageError(format!("a call of the history database failed: {panic}")))?
-        .map_err(failed)
+        .map_err(|error| failed(&error))
 }
 
 fn in_transaction<T>(
@@ -108,8 +108,7 @@ fn in_transaction<T>(
     Ok(done)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is the last use of an error")]
-fn failed(error: rusqlite::Error) -> StorageError {
+fn failed(error: &rusqlite::Error) -> StorageError {
     StorageError(format!("history.db: {error}"))
 }
 

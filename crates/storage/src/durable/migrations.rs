@@ -19,6 +19,8 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (tenant, id)
     ) WITHOUT ROWID;
 
+    CREATE INDEX sessions_by_activity ON sessions (last_active_at);
+
     CREATE TABLE prompts (
         tenant      TEXT    NOT NULL,
         id          BLOB    NOT NULL,

@@ -2,15 +2,12 @@
 
 use domain::{
     Accepted, Claim, Ended, Event, NewPrompt, Principal, Prompt, PromptId, PromptStatus, Run, SessionId,
-    Step, Timestamp, Turn,
+    Step, Timestamp, Turn, Which,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec;
 use super::sessions::{self, optional_uuid, uuid};
-
-/// A title is the beginning of a session's first question.
-const TITLE_CHARS: usize = 200;
 
 /// What became of a claim.
 pub(super) enum Claimed {
@@ -34,7 +31,7 @@ impl From<Claimed> for Claim {
 
 pub(super) fn claim(db: &Connection, who: &Principal, new: NewPrompt) -> rusqlite::Result<Claimed> {
     let NewPrompt { mut accepted, at, alive_since, room } = new;
-    let Some(session) = sessions::find(db, who, accepted.session)? else {
+    let Some(mut session) = sessions::find(db, who, accepted.session)? else {
         return Ok(Claimed::Not(Claim::SessionUnknown));
     };
     if let Some(key) = &accepted.key
@@ -61,7 +58,8 @@ pub(super) fn claim(db: &Connection, who: &Principal, new: NewPrompt) -> rusqlit
     }
     let mut beginning = Vec::new();
     codec::encode(&[accepted.clone().event(at)], &mut beginning);
-    insert(db, who, &accepted, at, &beginning)?;
+    session.entitle(&accepted.question.text);
+    insert(db, who, &accepted, session.title.as_deref(), at, &beginning)?;
     let run = Run { prompt: accepted.prompt, who: who.clone() };
     Ok(Claimed::Started { run, accepted, beginning })
 }
@@ -108,6 +106,7 @@ fn insert(
     db: &Connection,
     who: &Principal,
     accepted: &Accepted,
+    title: Option<&str>,
     at: Timestamp,
     beginning: &[u8],
 ) -> rusqlite::Result<()> {
@@ -125,9 +124,8 @@ fn insert(
         beginning,
         at.micros()
     ])?;
-    let title: String = accepted.question.text.chars().take(TITLE_CHARS).collect();
     db.prepare_cached(
-        "UPDATE sessions SET prompt_count = prompt_count + 1, title = coalesce(title, ?),
+        "UPDATE sessions SET prompt_count = prompt_count + 1, title = ?,
                 last_active_at = max(last_active_at, ?)
          WHERE tenant = ? AND id = ?",
     )?
@@ -293,6 +291,23 @@ pub(super) fn thread(
     }
     turns.reverse();
     Ok(turns)
+}
+
+/// The newest prompts, the newest first.
+pub(super) fn newest(
+    db: &Connection,
+    who: &Principal,
+    which: Which,
+    limit: usize,
+) -> rusqlite::Result<Vec<Prompt>> {
+    let (session, status) = (which.session.map(|id| *id.0.as_bytes()), which.status.map(status_name));
+    let of_session = if session.is_some() { "session = ?2" } else { "?2 IS NULL" };
+    let with_status = if status.is_some() { "status = ?3" } else { "?3 IS NULL" };
+    db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM prompts WHERE tenant = ?1 AND {of_session} AND {with_status} ORDER BY id DESC LIMIT ?4"
+    ))?
+    .query_map(params![who.tenant, session, status, limit], from_row)?
+    .collect()
 }
 
 /// The prompts that are running, and the beginnings of their logs.

@@ -219,7 +219,9 @@ fn write(state: &mut State, prompt: PromptId, from: usize) -> io::Result<()> {
 
 /// Deletes a segment. One that stays is only read once more by the next recovery.
 pub(crate) fn remove(path: &Path) {
-    if let Err(error) = fs::remove_file(path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
         tracing::warn!(path = %path.display(), %error, "a journal segment that is not needed cannot be deleted");
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn create(db: &Connection, who: &Principal, session: &Session) -> rus
 }
 
 /// The columns of a session, as `from_row` reads them.
-pub(super) const COLUMNS: &str = "id, owner, context, created_at, last_active_at, ended, prompt_count, token_count, \
+pub(super) const COLUMNS: &str = "id, owner, context, created_at, last_active_at, ended, prompt_count, token_count, title, \
     (SELECT prompts.id FROM prompts \
      WHERE prompts.tenant = sessions.tenant AND prompts.session = sessions.id AND prompts.status = 'in-flight')";
 
@@ -40,7 +40,8 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Session> {
         }),
         prompt_count: row.get(6)?,
         token_count: row.get(7)?,
-        running: optional_uuid(row, 8)?.map(PromptId),
+        title: row.get(8)?,
+        running: optional_uuid(row, 9)?.map(PromptId),
     })
 }
 
@@ -48,6 +49,20 @@ pub(super) fn find(db: &Connection, who: &Principal, id: SessionId) -> rusqlite:
     db.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE tenant = ? AND id = ?"))?
         .query_row(params![who.tenant, id.0.as_bytes()], from_row)
         .optional()
+}
+
+pub(super) fn page(
+    db: &Connection,
+    who: &Principal,
+    before: Option<SessionId>,
+    limit: usize,
+) -> rusqlite::Result<Vec<Session>> {
+    let before = before.map_or([0xff; 16], |id| *id.0.as_bytes());
+    db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM sessions WHERE tenant = ? AND id < ? ORDER BY id DESC LIMIT ?"
+    ))?
+    .query_map(params![who.tenant, before, limit], from_row)?
+    .collect()
 }
 
 pub(super) fn touch(db: &Connection, who: &Principal, id: SessionId, at: Timestamp) -> rusqlite::Result<()> {

@@ -26,7 +26,12 @@ pub(crate) fn recover(folder: &Path) -> io::Result<Recovered> {
     let numbers = if folder.exists() { numbers_in(folder)? } else { Vec::new() };
     for number in numbers {
         let path = path_of(folder, number);
-        let bytes = fs::read(&path)?;
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            // It was not needed, and its deletion was still under way.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
         let read = read_segment(&bytes, |prompt, batches| {
             recovered.logs.entry(prompt).or_default().extend(batches);
         });

@@ -1,0 +1,201 @@
+//! Every event of a log as it is, as server-sent events: what the pages and whoever wants to see everything
+//! read. Its `id` is the event's position.
+
+use std::io::{self, Write};
+
+use bytes::{BufMut, BytesMut};
+use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Step};
+use serde::Serialize;
+
+use crate::Encoder;
+use crate::generation::code;
+
+/// The `Content-Type` of the stream.
+pub const CONTENT_TYPE: &str = "text/event-stream";
+
+/// The position of the terminal event of an ended log.
+pub fn terminal_position<'a>(log: impl IntoIterator<Item = &'a Event>) -> Option<u64> {
+    log.into_iter().last().map(|event| event.position)
+}
+
+/// Encodes a log event by event.
+pub struct EventEncoder {
+    /// Events up to this position were seen before.
+    after: Option<u64>,
+}
+
+impl EventEncoder {
+    /// An encoder for a client that has the events up to `after`.
+    pub fn new(after: Option<u64>) -> Self {
+        Self { after }
+    }
+}
+
+impl Encoder for EventEncoder {
+    fn encode(&mut self, event: &Event, out: &mut BytesMut) {
+        if self.after.is_none_or(|after| event.position > after) {
+            write(event, &mut out.writer()).expect("an event is JSON, and memory takes it");
+        }
+    }
+
+    fn keep_alive(&self) -> Option<&'static [u8]> {
+        Some(b": keep-alive\n\n")
+    }
+}
+
+fn write(event: &Event, mut out: impl Write) -> io::Result<()> {
+    let wire =
+        EventWire { position: event.position, at: event.at.to_string(), step: StepWire::from(&event.step) };
+    write!(out, "id: {}\nevent: {}\ndata: ", event.position, wire.step.name())?;
+    serde_json::to_writer(&mut out, &wire)?;
+    out.write_all(b"\n\n")
+}
+
+#[derive(Serialize)]
+struct EventWire<'a> {
+    position: u64,
+    at: String,
+    #[serde(flatten)]
+    step: StepWire<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum StepWire<'a> {
+    Accepted {
+        prompt_id: String,
+        session_id: String,
+        answer_id: String,
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        follows: Option<String>,
+        trace_id: String,
+    },
+    Started {
+        provider: &'a str,
+        model: &'a str,
+    },
+    Text {
+        text: &'a str,
+    },
+    Reasoning {
+        text: &'a str,
+    },
+    ToolCall {
+        id: &'a str,
+        name: &'a str,
+        arguments: &'a str,
+    },
+    Usage {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cached: Option<u64>,
+    },
+    Ended(EndedWire<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EndedWire<'a> {
+    outcome: &'static str,
+    cause: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retryable: Option<bool>,
+}
+
+impl StepWire<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Accepted { .. } => "accepted",
+            Self::Started { .. } => "started",
+            Self::Text { .. } => "text",
+            Self::Reasoning { .. } => "reasoning",
+            Self::ToolCall { .. } => "toolCall",
+            Self::Usage { .. } => "usage",
+            Self::Ended(_) => "ended",
+        }
+    }
+}
+
+impl<'a> From<&'a Step> for StepWire<'a> {
+    fn from(step: &'a Step) -> Self {
+        match step {
+            Step::Accepted(accepted) => Self::Accepted {
+                prompt_id: accepted.prompt.to_string(),
+                session_id: accepted.session.to_string(),
+                answer_id: accepted.answer.to_string(),
+                text: &accepted.question.text,
+                idempotency_key: accepted.key.as_deref(),
+                follows: accepted.follows.map(|prompt| prompt.to_string()),
+                trace_id: accepted.trace.to_string(),
+            },
+            Step::Started(model) => Self::Started { provider: &model.provider, model: &model.model },
+            Step::Text(text) => Self::Text { text },
+            Step::Reasoning(text) => Self::Reasoning { text },
+            Step::ToolCall(call) => {
+                Self::ToolCall { id: &call.id, name: &call.name, arguments: &call.arguments }
+            }
+            Step::Usage(usage) => {
+                Self::Usage { input: usage.input, output: usage.output, cached: usage.cached }
+            }
+            Step::Ended(ended) => Self::Ended((&**ended).into()),
+        }
+    }
+}
+
+impl<'a> From<&'a Ended> for EndedWire<'a> {
+    fn from(ended: &'a Ended) -> Self {
+        let (mut finish_reason, mut failure) = (None, None);
+        let outcome = match &ended.outcome {
+            Outcome::Done(reason) => {
+                finish_reason = Some(*reason);
+                "done"
+            }
+            Outcome::Cancelled => "cancelled",
+            Outcome::Failed(why) => {
+                failure = Some(why);
+                "failed"
+            }
+        };
+        Self {
+            outcome,
+            cause: cause(ended.cause),
+            finish_reason: finish_reason.map(|reason| match reason {
+                FinishReason::Stop => "stop",
+                FinishReason::Length => "length",
+                FinishReason::ToolCalls => "toolCalls",
+                FinishReason::Filtered => "filtered",
+            }),
+            code: failure.map(|failure| code(failure.kind)),
+            message: failure.map(|failure| failure.message.as_str()),
+            retryable: failure.map(|failure| failure.kind.retryable()),
+        }
+    }
+}
+
+fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Model => "model",
+        Cause::Limit => "limit",
+        Cause::Client(CancelReason::UserInitiated) => "user_initiated",
+        Cause::Client(CancelReason::Timeout) => "timeout",
+        Cause::Client(CancelReason::Error) => "error",
+        Cause::Abandoned => "abandoned",
+        Cause::SessionEnded => "session_ended",
+        Cause::Drain => "drain",
+        Cause::Journal => "journal",
+        Cause::Recovery => "recovery",
+        Cause::Bug => "bug",
+    }
+}

@@ -1,0 +1,136 @@
+//! The calls behind the pages: lists of sessions and prompts. camelCase, as in the generation dialect.
+
+use std::ops::RangeInclusive;
+
+use domain::{Prompt, PromptStatus, Rejection, Session, SessionId, SessionStatus};
+use serde::Serialize;
+
+use crate::generation::PromptReply;
+
+const PAGE: RangeInclusive<usize> = 1..=100;
+const DEFAULT_PAGE: usize = 20;
+
+/// Which page of sessions is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SessionPage {
+    /// How many.
+    pub limit: usize,
+    /// Made before this one.
+    pub before: Option<SessionId>,
+}
+
+/// Reads the query of `GET /api/sessions`.
+pub fn decode_page(limit: Option<&str>, before: Option<&str>) -> Result<SessionPage, Rejection> {
+    let limit = match limit {
+        None => DEFAULT_PAGE,
+        Some(text) => text.parse().ok().filter(|limit| PAGE.contains(limit)).ok_or_else(|| {
+            Rejection::Invalid(format!("limit is {text:?}; it must be {} to {}", PAGE.start(), PAGE.end()))
+        })?,
+    };
+    let before = before.map(|text| {
+        text.parse().map_err(|_| {
+            Rejection::Invalid(format!("before is {text:?}; it must be the next of an earlier page"))
+        })
+    });
+    Ok(SessionPage { limit, before: before.transpose()? })
+}
+
+/// Reads the query of `GET /api/prompts`.
+pub fn decode_status(status: Option<&str>) -> Result<Option<PromptStatus>, Rejection> {
+    Ok(Some(match status {
+        None => return Ok(None),
+        Some("in-flight") => PromptStatus::InFlight,
+        Some("done") => PromptStatus::Done,
+        Some("cancelled") => PromptStatus::Cancelled,
+        Some("error") => PromptStatus::Error,
+        Some(other) => {
+            return Err(Rejection::Invalid(format!(
+                "status is {other:?}; allowed: in-flight, done, cancelled, error"
+            )));
+        }
+    }))
+}
+
+#[derive(Serialize)]
+struct SessionsReply<'a> {
+    sessions: Vec<SessionItem<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionItem<'a> {
+    session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    prompt_count: u64,
+    token_count: u64,
+    created_at: String,
+    last_active_at: String,
+    status: &'static str,
+}
+
+/// The answer to `GET /api/sessions`; `next` is there if the page is full.
+pub fn sessions(sessions: &[(Session, SessionStatus)], limit: usize) -> Vec<u8> {
+    let next = sessions.last().filter(|_| sessions.len() == limit).map(|(last, _)| last.id.to_string());
+    let sessions = sessions.iter().map(|(session, status)| SessionItem::new(session, *status)).collect();
+    json(&SessionsReply { sessions, next })
+}
+
+impl<'a> SessionItem<'a> {
+    fn new(session: &'a Session, status: SessionStatus) -> Self {
+        Self {
+            session_id: session.id.to_string(),
+            owner: session.owner.as_deref(),
+            title: session.title.as_deref(),
+            prompt_count: session.prompt_count,
+            token_count: session.token_count,
+            created_at: session.created_at.to_string(),
+            last_active_at: session.last_active_at.to_string(),
+            status: crate::generation::session_status(status),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PromptsReply<'a> {
+    prompts: Vec<PromptReply<'a>>,
+}
+
+/// A list of prompts.
+pub fn prompts<'a>(prompts: impl IntoIterator<Item = &'a Prompt>) -> Vec<u8> {
+    json(&PromptsReply { prompts: prompts.into_iter().map(PromptReply::from).collect() })
+}
+
+fn json(reply: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(reply).expect("a reply is JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_20_sessions_unless_told() {
+        assert_eq!(decode_page(None, None).unwrap(), SessionPage { limit: 20, before: None });
+        assert_eq!(decode_page(Some("100"), None).unwrap().limit, 100);
+        for bad in ["0", "101", "-1", "x", ""] {
+            assert!(
+                matches!(decode_page(Some(bad), None), Err(Rejection::Invalid(message)) if message.contains("1 to 100"))
+            );
+        }
+        assert!(matches!(decode_page(None, Some("x")), Err(Rejection::Invalid(_))));
+    }
+
+    #[test]
+    fn a_status_is_one_of_four() {
+        assert_eq!(decode_status(None).unwrap(), None);
+        assert_eq!(decode_status(Some("in-flight")).unwrap(), Some(PromptStatus::InFlight));
+        assert!(
+            matches!(decode_status(Some("odd")), Err(Rejection::Invalid(message)) if message.contains("in-flight, done"))
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! Forgetting: a session when somebody asks for it, old history by itself, in slices that hold nobody up.
+
+use std::time::{Duration, Instant};
+
+use domain::{Principal, PromptId, SessionId, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::sessions::uuid;
+
+/// A slice stops after this time, so that with its commit it stays within a few milliseconds.
+const SLICE: Duration = Duration::from_millis(3);
+const SLICE_ROWS: usize = 32;
+
+/// Removes a session with everything in it, and tells its prompts. None if there is no such session, or a
+/// prompt runs in it.
+pub(super) fn session(
+    db: &Connection,
+    who: &Principal,
+    id: SessionId,
+) -> rusqlite::Result<Option<Vec<PromptId>>> {
+    let name = params![who.tenant, id.0.as_bytes()];
+    let known = db.prepare_cached("SELECT 1 FROM sessions WHERE tenant = ? AND id = ?")?.exists(name)?;
+    let busy = "SELECT 1 FROM prompts WHERE tenant = ? AND session = ? AND status = 'in-flight'";
+    if !known || db.prepare_cached(busy)?.exists(name)? {
+        return Ok(None);
+    }
+    let prompts: Vec<_> = db
+        .prepare_cached("SELECT id FROM prompts WHERE tenant = ? AND session = ?")?
+        .query_map(name, |row| Ok(PromptId(uuid(row, 0)?)))?
+        .collect::<Result<_, _>>()?;
+    for prompt in &prompts {
+        forget_prompt(db, &who.tenant, *prompt)?;
+    }
+    db.prepare_cached("DELETE FROM sessions WHERE tenant = ? AND id = ?")?.execute(name)?;
+    Ok(Some(prompts))
+}
+
+/// What a slice has forgotten.
+pub(super) struct Forgotten {
+    pub(super) prompts: Vec<PromptId>,
+    /// Whether there is more to forget.
+    pub(super) more: bool,
+}
+
+/// Removes some prompts that ended before a time, then some sessions that were idle since.
+pub(super) fn slice(db: &Connection, before: Timestamp) -> rusqlite::Result<Forgotten> {
+    let started = Instant::now();
+    let old: Vec<(String, PromptId)> = db
+        .prepare_cached(
+            "SELECT tenant, id FROM prompts WHERE created_at < ? AND status <> 'in-flight' ORDER BY created_at LIMIT ?",
+        )?
+        .query_map(params![before.micros(), SLICE_ROWS], |row| Ok((row.get(0)?, PromptId(uuid(row, 1)?))))?
+        .collect::<Result<_, _>>()?;
+    let mut prompts = Vec::new();
+    for (tenant, prompt) in &old {
+        if started.elapsed() > SLICE {
+            break;
+        }
+        forget_prompt(db, tenant, *prompt)?;
+        prompts.push(*prompt);
+    }
+    if !old.is_empty() {
+        return Ok(Forgotten { prompts, more: true });
+    }
+    let sessions = db
+        .prepare_cached(
+            "DELETE FROM sessions WHERE (tenant, id) IN (
+                SELECT tenant, id FROM sessions WHERE last_active_at < ?1 AND NOT EXISTS (
+                    SELECT 1 FROM prompts WHERE prompts.tenant = sessions.tenant AND prompts.session = sessions.id)
+                LIMIT ?2)",
+        )?
+        .execute(params![before.micros(), SLICE_ROWS])?;
+    Ok(Forgotten { prompts, more: sessions > 0 })
+}
+
+fn forget_prompt(db: &Connection, tenant: &str, prompt: PromptId) -> rusqlite::Result<()> {
+    let name = params![tenant, prompt.0.as_bytes()];
+    db.prepare_cached("DELETE FROM conversations WHERE id = ?")?.execute([prompt.to_string()])?;
+    db.prepare_cached("DELETE FROM logs WHERE tenant = ? AND prompt = ?")?.execute(name)?;
+    db.prepare_cached("DELETE FROM prompts WHERE tenant = ? AND id = ?")?.execute(name)?;
+    Ok(())
+}
