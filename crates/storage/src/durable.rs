@@ -100,6 +100,7 @@ impl Sessions for Durable {
 impl Journal for Durable {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
         self.mend().await?;
+        self.segments.check().map_err(|error| journal_failed(&error))?;
         let who = who.clone();
         let claim = self.database.write(move |db| prompts::claim(db, &who, new)).await?;
         if let prompts::Claimed::Started { run, beginning, .. } = &claim {

@@ -16,6 +16,9 @@ pub(crate) use recovery::{Recovered, recover};
 /// What every segment begins with: a magic word and the format's number.
 const HEADER: [u8; 8] = *b"WSJ\0\x01\0\0\0";
 
+/// What is written to see whether writing works again: more than a disk has left by accident.
+const PROBE_BYTES: usize = 64 * 1024;
+
 /// Length and checksum before, and the prompt's id in, every record.
 const RECORD_HEAD: usize = 8;
 const PROMPT_ID: usize = 16;
@@ -48,6 +51,8 @@ struct State {
     record: Vec<u8>,
     /// Segments with records that may not have reached the disk itself.
     unsynced: Vec<Arc<File>>,
+    /// The last write failed.
+    has_failed: bool,
 }
 
 struct Segment {
@@ -74,6 +79,22 @@ impl Segments {
         Ok(Self { folder: folder.to_owned(), limits, state: Mutex::new(state) })
     }
 
+    /// Whether records can be written. After a failure that is tried out, with a block that is taken back, so
+    /// that nobody starts what cannot be kept.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.has_failed {
+            return Ok(());
+        }
+        self.room(&mut state)?;
+        let active = state.active.as_ref().expect("there is a segment to write to");
+        let written = (&*active.file).write_all(&[0; PROBE_BYTES]);
+        active.file.set_len(active.length)?;
+        written?;
+        state.has_failed = false;
+        Ok(())
+    }
+
     /// A prompt begins to run; the beginning of its log is kept with its claim.
     pub(crate) fn start(&self, prompt: PromptId, beginning: Vec<u8>) {
         let log = RunningLog { claimed: beginning.len(), encoded: beginning, oldest: None };
@@ -92,6 +113,7 @@ impl Segments {
         let before = log.encoded.len();
         encode(&mut log.encoded);
         let written = self.room(&mut state).and_then(|()| write(&mut state, prompt, before));
+        state.has_failed = written.is_err();
         if let Err(error) = written {
             state.running.get_mut(&prompt).expect("it was found just now").encoded.truncate(before);
             return Err(error);
