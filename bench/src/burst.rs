@@ -7,7 +7,7 @@ use crate::processes::Processes;
 
 const STREAMS: u64 = 32;
 
-pub(crate) async fn measure(processes: &Processes, kind: &str, accept: &str, tokens: u64) {
+pub(crate) async fn measure(processes: &Processes, accept: &str, tokens: u64) {
     let (server, address) = (&processes.server, &processes.server.address);
     let mut streams = Vec::new();
     let (cpu, started) = (server.cpu_seconds(), Instant::now());
@@ -25,8 +25,9 @@ pub(crate) async fn measure(processes: &Processes, kind: &str, accept: &str, tok
     let (cpu, took) = (server.cpu_seconds() - cpu, started.elapsed().as_secs_f64());
     let millions = (STREAMS * tokens) as f64 / 1e6;
     println!(
-        "burst, {kind}, {accept}: {:.2} CPU-seconds per million tokens ({millions:.1} M tokens in {took:.1} s, \
+        "burst, {}, {accept}: {:.2} CPU-seconds per million tokens ({millions:.1} M tokens in {took:.1} s, \
          {:.0} tokens/s, {:.0} MB sent, {:.0} MB resident at most)",
+        processes.title,
         cpu / millions,
         millions * 1e6 / took,
         bytes as f64 / 1e6,

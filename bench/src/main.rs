@@ -5,11 +5,12 @@ mod burst;
 mod cancel;
 mod client;
 mod first_token;
+mod paced;
 mod processes;
 
 use clap::{Parser, ValueEnum};
 
-use processes::Processes;
+use processes::{Processes, Storage};
 
 /// Measures the release binaries that lie beside this one.
 #[derive(Parser)]
@@ -24,6 +25,7 @@ struct Arguments {
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum What {
     Burst,
+    Paced,
     Cancel,
     FirstToken,
 }
@@ -33,19 +35,30 @@ async fn main() {
     let arguments = Arguments::parse();
     let wants = |what| arguments.what.is_empty() || arguments.what.contains(&what);
     if wants(What::Burst) {
+        let model = format!("fake,tokens={}", arguments.tokens);
         for (kind, accept) in [
             ("ollama", "application/x-ndjson"),
             ("openai", "application/x-ndjson"),
             ("openai", "text/event-stream"),
         ] {
-            let processes = Processes::start(kind, &format!("fake,tokens={}", arguments.tokens)).await;
-            burst::measure(&processes, kind, accept, arguments.tokens).await;
+            burst::measure(&Processes::start(kind, &model, Storage::Sqlite).await, accept, arguments.tokens)
+                .await;
+        }
+        for storage in [Storage::Memory, Storage::Sqlite, Storage::Power, Storage::Memory, Storage::Sqlite] {
+            let processes = Processes::start("ollama", &model, storage).await;
+            burst::measure(&processes, "application/x-ndjson", arguments.tokens).await;
+        }
+    }
+    if wants(What::Paced) {
+        for storage in [Storage::Memory, Storage::Sqlite, Storage::Power] {
+            paced::measure(&Processes::start("ollama", paced::MODEL, storage).await).await;
         }
     }
     if wants(What::Cancel) {
-        cancel::measure(&Processes::start("ollama", "fake,tokens=100000,pace=20ms").await).await;
+        cancel::measure(&Processes::start("ollama", "fake,tokens=100000,pace=20ms", Storage::Sqlite).await)
+            .await;
     }
     if wants(What::FirstToken) {
-        first_token::measure(&Processes::start("ollama", "fake,tokens=1").await).await;
+        first_token::measure(&Processes::start("ollama", "fake,tokens=1", Storage::Sqlite).await).await;
     }
 }

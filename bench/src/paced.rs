@@ -1,0 +1,59 @@
+//! How late tokens arrive: 256 streams at once, each at 20 ms a token. Late is what comes after its place in
+//! the stream's own rhythm.
+
+use std::time::{Duration, Instant};
+
+use crate::client::{self, Response, percentile};
+use crate::processes::Processes;
+
+pub(crate) const MODEL: &str = "fake,tokens=250,pace=20ms";
+
+const STREAMS: usize = 256;
+const PACE: Duration = Duration::from_millis(20);
+
+pub(crate) async fn measure(processes: &Processes) {
+    let address = &processes.server.address;
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        let session = client::session(address).await;
+        streams.push(tokio::spawn(arrivals(client::ask(address, &session, "application/x-ndjson").await)));
+    }
+    let cpu = processes.server.cpu_seconds();
+    let mut late = Vec::new();
+    for stream in streams {
+        late.extend(lateness(&stream.await.expect("a reader ends")));
+    }
+    let cpu = processes.server.cpu_seconds() - cpu;
+    late.sort_by(f64::total_cmp);
+    println!(
+        "paced, {}: tokens are late by p50 {:.2} ms, p99 {:.2} ms ({STREAMS} streams, {} tokens, {cpu:.1} CPU-seconds)",
+        processes.title,
+        percentile(&late, 50.0),
+        percentile(&late, 99.0),
+        late.len(),
+    );
+}
+
+/// When each token arrived.
+async fn arrivals(mut response: Response) -> Vec<Instant> {
+    let mut arrivals = Vec::new();
+    loop {
+        let read = response.more().await;
+        if read.is_empty() {
+            return arrivals;
+        }
+        let now = Instant::now();
+        let tokens = read.windows(7).filter(|window| *window == b"\"token\"").count();
+        arrivals.extend(std::iter::repeat_n(now, tokens));
+    }
+}
+
+/// Milliseconds that each token came after its place in the stream's rhythm, which the earliest one sets.
+fn lateness(arrivals: &[Instant]) -> Vec<f64> {
+    let Some(first) = arrivals.first() else { return Vec::new() };
+    let place =
+        |(index, at): (u32, &Instant)| at.duration_since(*first).as_secs_f64() - (PACE * index).as_secs_f64();
+    let places: Vec<f64> = (0..).zip(arrivals).map(place).collect();
+    let earliest = places.iter().copied().fold(f64::INFINITY, f64::min);
+    places.into_iter().map(|place| (place - earliest) * 1e3).collect()
+}
