@@ -11,6 +11,7 @@ mod encodings;
 mod failures;
 mod harness;
 mod health;
+mod history;
 mod idempotency;
 mod leaving;
 mod limits;
