@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::{Clock, Provider, Timestamp};
-use engine::{Engine, Limits, Ports, Routes};
+use engine::{Engine, Limits, Ports, Providers};
 use providers::{HttpProvider, Ollama, OpenAi, Order};
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
@@ -64,7 +64,7 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-fn routes(settings: &Settings) -> Result<Routes, String> {
+fn routes(settings: &Settings) -> Result<Providers, String> {
     let mut providers = Providers::new();
     for (name, provider_settings) in &settings.providers {
         providers.insert(name.clone(), provider(name, provider_settings)?);
@@ -76,7 +76,7 @@ fn routes(settings: &Settings) -> Result<Routes, String> {
         Arc::new(Order::new(members, generation.first_token))
     };
     let named = providers.keys().map(|name| (name.clone(), order(std::slice::from_ref(name)))).collect();
-    let mut routes = Routes::new(named, order(&generation.providers));
+    let mut routes = Providers::new(named, order(&generation.providers));
     for owner_order in &generation.orders {
         let added = routes.owner_order(&owner_order.owner, order(&owner_order.providers));
         routes = added.map_err(|error| format!("generation.orders: {error}"))?;

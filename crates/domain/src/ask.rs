@@ -107,9 +107,9 @@ impl fmt::Display for Rejection {
                 f.write_str(message)
             }
             Self::SessionNotFound => f.write_str("there is no such session"),
-            Self::SessionNotUsable => f.write_str(
-                "there is no such session, or it has ended: start one with POST /api/generation/session",
-            ),
+            Self::SessionNotUsable => {
+                f.write_str("there is no such session, or it has ended: start a new one")
+            }
             Self::PromptNotFound => {
                 f.write_str("there is no such prompt in this session, or it has already ended")
             }

@@ -11,7 +11,8 @@ use crate::{Accepted, Batch, Principal, PromptId, Timestamp};
 #[async_trait]
 pub trait Journal: Send + Sync {
     /// Starts a prompt, or says why not. In this order: the session must be known; a key that has a
-    /// prompt joins it, also in an ended session; the session must be alive; nothing else may run in it.
+    /// prompt joins it, also in an ended session; the session must be alive; nothing else may run in it; there
+    /// must be room.
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError>;
 
     /// Appends to a running log. Durable when it returns.

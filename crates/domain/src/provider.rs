@@ -107,11 +107,16 @@ pub struct Fitted<'a> {
 const TOKENS_PER_MESSAGE: usize = 8;
 
 impl Request {
+    /// How long the answer may be in a window of so many tokens: at most half of it.
+    pub fn answer_tokens(&self, window: usize) -> u32 {
+        self.max_tokens.min(u32::try_from(window / 2).unwrap_or(u32::MAX))
+    }
+
     /// Fits the request into a window of so many tokens, with room left for the answer. Instructions and
     /// question must fit; then come passages, best first, then turns, newest first.
     pub fn fit(&self, window: usize, count: impl Fn(&str) -> usize) -> Result<Fitted<'_>, Failure> {
         let message = |text: &str| count(text) + TOKENS_PER_MESSAGE;
-        let answer = (self.max_tokens as usize).min(window / 2);
+        let answer = self.answer_tokens(window) as usize;
         let needed = message(&self.system) + message(&self.question);
         let Some(mut room) = (window - answer).checked_sub(needed) else {
             return Err(Failure::new(
@@ -124,7 +129,13 @@ impl Request {
             ));
         };
         let mut take = |cost: usize| room.checked_sub(cost).map(|left| room = left).is_some();
-        let passages = self.passages.iter().take_while(|passage| take(message(&passage.text))).count();
+        let heading =
+            |passage: &Passage| count(&passage.title) + passage.file_path.as_deref().map_or(0, &count);
+        let passages = self
+            .passages
+            .iter()
+            .take_while(|passage| take(heading(passage) + message(&passage.text)))
+            .count();
         let turns = self
             .history
             .iter()
@@ -166,5 +177,6 @@ mod tests {
         let failure = request.fit(100, str::len).unwrap_err();
         assert_eq!(failure.kind, FailureKind::TooLong);
         assert!(failure.message.contains("room for 50"), "{}", failure.message);
+        assert_eq!((request.answer_tokens(100), request.answer_tokens(8192)), (50, 2048));
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::{
     Accepted, Ask, Claim, MAX_KEY_CHARS, MessageId, NewPrompt, Principal, PromptId, Provider, Rejection,
-    Timestamp,
 };
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::Engine;
@@ -43,19 +43,22 @@ impl Engine {
         let session =
             self.shared.ports.sessions.find(who, ask.session).await?.ok_or(Rejection::SessionNotUsable)?;
         let name = ask.question.provider.as_deref();
-        let provider = self.shared.routes.choose(name, session.owner.as_deref())?.clone();
+        let provider = self.shared.providers.choose(name, session.owner.as_deref())?.clone();
         let mut refused = Rejection::Stopping;
         for _ in 0..CLAIMS {
             match self.claim(who, &ask, &provider).await? {
                 Admitted::Reader(reader) => return Ok(reader),
+                Admitted::Again => {}
                 Admitted::Busy(prompt) => {
                     refused = Rejection::PromptInFlight(prompt);
                     if !self.yields_to_its_session(prompt).await {
                         break;
                     }
                 }
-                Admitted::NoRoom(why) => {
-                    refused = why;
+                Admitted::NoStream => {
+                    refused = overloaded(
+                        "every stream is taken (limits.concurrent_streams): ask again when a prompt has ended",
+                    );
                     if !self.oldest_unread_yields().await {
                         break;
                     }
@@ -87,48 +90,106 @@ impl Engine {
         Ok(())
     }
 
-    /// One claim. The prompt is among the running ones before the journal knows it, so that whoever the
-    /// journal sends to it finds it.
+    /// One claim, in two steps: a request takes a stream only when the journal says that it would start, so
+    /// that those who join or are refused never stand in another's way.
     async fn claim(
         &self,
         who: &Principal,
         ask: &Ask,
         provider: &Arc<dyn Provider>,
     ) -> Result<Admitted, Rejection> {
-        let shared = &self.shared;
+        let journal = &self.shared.ports.journal;
         let permit = self.reader_permit();
-        let slot = shared.streams.clone().try_acquire_owned().map_err(|_| {
-            overloaded("every stream is taken (limits.concurrent_streams): ask again when a prompt has ended")
-        });
-        let at = shared.ports.clock.now();
-        let new = self.new_prompt(at, ask, provider, permit.is_ok() && slot.is_ok());
-        let live = Arc::new(Live::new(who.clone(), ask.session, new.accepted.prompt));
-        let stake = live.stake(shared.limits.resume);
-        if !shared.running.add(&live) {
+        let mut claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
+        if matches!(claim, Claim::NoRoom) {
+            let starting = self.shared.starting.read().await;
+            if let Ok(slot) = self.shared.streams.clone().try_acquire_owned() {
+                let new = self.new_prompt(ask, provider, true);
+                return self.start(who, new, provider, permit?, slot).await;
+            }
+            // Whoever has the last stream may be starting the very prompt that has this one's key.
+            drop(starting);
+            drop(self.shared.starting.write().await);
+            claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
+        }
+        self.admit_to_running(who, claim, permit?).await
+    }
+
+    /// Starts a prompt, unless the journal has changed its mind. The prompt is among the running ones before
+    /// the journal knows it, so that whoever the journal sends to it finds it.
+    async fn start(
+        &self,
+        who: &Principal,
+        new: NewPrompt,
+        provider: &Arc<dyn Provider>,
+        permit: OwnedSemaphorePermit,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<Admitted, Rejection> {
+        let at = new.at;
+        let live = Arc::new(Live::new(who.clone(), new.accepted.session, new.accepted.prompt));
+        let stake = live.stake(self.shared.limits.resume);
+        if !self.shared.running.add(&live) {
             return Err(Rejection::Stopping);
         }
         let added = Added { engine: self, prompt: Some(live.prompt) };
-        match shared.ports.journal.claim(who, new).await? {
+        match self.shared.ports.journal.claim(who, new).await? {
             Claim::Started(run, accepted) => {
-                let reader = Reader::of_live(&live, Some(stake), permit?);
+                let reader = Reader::of_live(&live, stake, permit);
                 added.keep();
-                let task = Task { engine: self.clone(), live, run, provider: provider.clone(), slot: slot? };
+                let task = Task { engine: self.clone(), live, run, provider: provider.clone(), slot };
                 task.spawn(accepted, at);
                 Ok(Admitted::Reader(reader))
             }
+            claim => {
+                drop((added, slot));
+                self.admit_to_running(who, claim, permit).await
+            }
+        }
+    }
+
+    /// What a claim that started nothing comes to.
+    async fn admit_to_running(
+        &self,
+        who: &Principal,
+        claim: Claim,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Admitted, Rejection> {
+        match claim {
             Claim::Joined(prompt) => {
-                let reader = self.attach(who, prompt, Interest::Stake, permit?).await?;
+                let Some(reader) = self.join(who, prompt, permit).await? else { return Ok(Admitted::Again) };
                 self.touch(who, reader.session()).await?;
                 Ok(Admitted::Reader(reader))
             }
             Claim::KeyReused => Err(Rejection::KeyReused),
             Claim::SessionUnknown | Claim::SessionEnded => Err(Rejection::SessionNotUsable),
             Claim::SessionBusy(prompt) => Ok(Admitted::Busy(prompt)),
-            Claim::NoRoom => Ok(Admitted::NoRoom(permit.err().or(slot.err()).unwrap_or(Rejection::Stopping))),
+            Claim::NoRoom => Ok(Admitted::NoStream),
+            Claim::Started(..) => {
+                Err(Rejection::Internal("a claim without room has started a prompt".to_owned()))
+            }
         }
     }
 
-    fn new_prompt(&self, at: Timestamp, ask: &Ask, provider: &Arc<dyn Provider>, room: bool) -> NewPrompt {
+    /// Reads the prompt that has a request's key. None if it is being abandoned: once it has ended, its key
+    /// starts anew.
+    async fn join(
+        &self,
+        who: &Principal,
+        prompt: PromptId,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Option<Reader>, Rejection> {
+        let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) else {
+            return self.attach(who, prompt, Interest::Stake, permit).await.map(Some);
+        };
+        let Some(stake) = live.stake(self.shared.limits.resume) else {
+            let _ = timeout(YIELD, live.log.ended()).await;
+            return Ok(None);
+        };
+        Ok(Some(Reader::of_live(&live, Some(stake), permit)))
+    }
+
+    fn new_prompt(&self, ask: &Ask, provider: &Arc<dyn Provider>, room: bool) -> NewPrompt {
+        let at = self.shared.ports.clock.now();
         let accepted = Accepted {
             prompt: PromptId::new(at),
             session: ask.session,
@@ -142,10 +203,17 @@ impl Engine {
         NewPrompt { accepted: Box::new(accepted), at, alive_since: at.minus(self.shared.limits.idle), room }
     }
 
-    /// A prompt that nobody reads any more is abandoned at once when its session asks again.
+    /// A prompt that nobody reads any more is abandoned at once when its session asks again. True if it has
+    /// ended, by that or by itself.
     async fn yields_to_its_session(&self, prompt: PromptId) -> bool {
-        let Some(live) = self.shared.running.get(prompt) else { return false };
-        if timeout(LEAVING, live.unread()).await.is_err() {
+        let Some(live) = self.shared.running.get(prompt) else { return true };
+        let left = async {
+            tokio::select! {
+                () = live.unread() => {}
+                _ = live.log.ended() => {}
+            }
+        };
+        if timeout(LEAVING, left).await.is_err() {
             return false;
         }
         live.abandon_if_unread();
@@ -161,10 +229,15 @@ impl Engine {
     }
 }
 
+/// What came of one claim.
 enum Admitted {
     Reader(Reader),
+    /// What stood in its way has just ended.
+    Again,
+    /// This prompt runs in the session.
     Busy(PromptId),
-    NoRoom(Rejection),
+    /// Every stream is taken.
+    NoStream,
 }
 
 /// Takes a prompt that did not start off the running ones again.

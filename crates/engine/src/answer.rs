@@ -66,6 +66,9 @@ impl Answer {
                 self.push(Step::Reasoning(text));
             }
             ModelEvent::ToolCall(call) => {
+                if !self.has_room_for(call.arguments.len()) {
+                    return Some(self.cut_short());
+                }
                 self.has_tool_call = true;
                 self.push(Step::ToolCall(Box::new(call)));
             }

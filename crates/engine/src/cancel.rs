@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use domain::{CancelReason, Principal, PromptId, Rejection, SessionId};
+use domain::{CancelReason, Cause, Principal, PromptId, Rejection, SessionId};
 use tokio::time::timeout;
 
 use crate::Engine;
-use crate::live::{Live, Stop};
+use crate::live::Live;
 
 /// How long a cancel waits for the end it has asked for, before it answers without having seen it.
 const END: Duration = Duration::from_secs(1);
@@ -22,23 +22,29 @@ impl Engine {
     ) -> Result<(), Rejection> {
         let live = self.shared.running.get(prompt).filter(|live| live.who == *who && live.session == session);
         let live = live.ok_or(Rejection::PromptNotFound)?;
-        stop(&live, Stop::Client(reason)).await;
-        self.touch(who, session).await
+        match stop(&live, Cause::Client(reason)).await {
+            Some(Cause::Client(_)) | None => self.touch(who, session).await,
+            // It came to its end before the cancel came to it.
+            Some(_) => Err(Rejection::PromptNotFound),
+        }
     }
 
     /// Ends a session; the prompt that runs in it is cancelled.
     pub async fn end_session(&self, who: &Principal, session: SessionId) -> Result<(), Rejection> {
         let ending = self.shared.ports.sessions.end(who, session).await?.ok_or(Rejection::SessionNotFound)?;
         if let Some(live) = ending.running.and_then(|prompt| self.shared.running.get(prompt)) {
-            stop(&live, Stop::SessionEnded).await;
+            stop(&live, Cause::SessionEnded).await;
         }
         Ok(())
     }
 }
 
-async fn stop(live: &Live, stop: Stop) {
-    live.stop(stop);
-    if timeout(END, live.log.ended()).await.is_err() {
+/// Stops a prompt, and tells what ended it; none if that is not known in time.
+async fn stop(live: &Live, cause: Cause) -> Option<Cause> {
+    live.stop(cause);
+    let ended = timeout(END, live.log.ended()).await.ok();
+    if ended.is_none() {
         tracing::warn!(prompt = %live.prompt, "a prompt that was told to stop has not ended yet");
     }
+    ended
 }

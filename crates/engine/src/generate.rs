@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::Engine;
 use crate::answer::Answer;
-use crate::live::{Live, Stop};
+use crate::live::Live;
 use crate::writer::Writer;
 
 /// What is generated.
@@ -86,25 +86,22 @@ fn poll_batch(stream: &mut ModelStream, answer: &mut Answer, cx: &mut Context<'_
 
 /// Why a prompt ends before its model does.
 enum Halt {
-    Stopped(Stop),
+    Stopped(Cause),
     OutOfTime,
 }
 
 async fn halted(live: &Live, total: Duration) -> Halt {
     tokio::select! {
-        stop = live.stopped() => Halt::Stopped(stop),
+        cause = live.stopped() => Halt::Stopped(cause),
         () = sleep(total) => Halt::OutOfTime,
     }
 }
 
 impl Halt {
     fn end(self, answer: &Answer, total: Duration) -> Ended {
-        let cancelled = |cause| Ended { outcome: Outcome::Cancelled, cause };
         match self {
-            Self::Stopped(Stop::Client(reason)) => cancelled(Cause::Client(reason)),
-            Self::Stopped(Stop::SessionEnded) => cancelled(Cause::SessionEnded),
-            Self::Stopped(Stop::Abandoned) => cancelled(Cause::Abandoned),
-            Self::Stopped(Stop::Drain) => Ended::interrupted(Cause::Drain),
+            Self::Stopped(Cause::Drain) => Ended::interrupted(Cause::Drain),
+            Self::Stopped(cause) => Ended { outcome: Outcome::Cancelled, cause },
             Self::OutOfTime if answer.tokens > 0 => answer.cut_short(),
             Self::OutOfTime => Ended {
                 outcome: Outcome::Failed(Failure::new(

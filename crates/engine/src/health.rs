@@ -29,7 +29,7 @@ impl Engine {
         if let Some((_, health)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return health.clone();
         }
-        let named = self.shared.routes.named();
+        let named = self.shared.providers.named();
         let answers = join_all(named.values().map(|provider| provider.health())).await;
         let health: ProviderHealth = named.keys().cloned().zip(answers).collect();
         *last = Some((Instant::now(), health.clone()));

@@ -12,8 +12,8 @@ mod health;
 mod history;
 mod live;
 mod log;
+mod providers;
 mod readers;
-mod routes;
 mod run;
 mod running;
 mod sessions;
@@ -22,14 +22,14 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, History, Journal, Sessions};
-use tokio::sync::Semaphore;
+use domain::{Cause, Clock, History, Journal, Sessions};
+use tokio::sync::{RwLock, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use crate::health::Health;
 pub use crate::health::ProviderHealth;
+pub use crate::providers::{BadOwnerPattern, Providers};
 pub use crate::readers::Reader;
-pub use crate::routes::{BadOwnerPattern, Routes};
 use crate::running::Running;
 
 /// The bounds within which prompts run.
@@ -75,37 +75,45 @@ pub struct Engine {
 
 struct Shared {
     ports: Ports,
-    routes: Routes,
+    providers: Providers,
     limits: Limits,
     temperature: f32,
     running: Running,
     streams: Arc<Semaphore>,
     readers: Arc<Semaphore>,
+    /// Held for reading by admissions that have a stream and wait for the journal.
+    starting: RwLock<()>,
     tasks: TaskTracker,
     health: Health,
 }
 
 impl Engine {
     /// An engine with nothing running.
-    pub fn new(ports: Ports, routes: Routes, limits: Limits, temperature: f32) -> Self {
+    pub fn new(ports: Ports, providers: Providers, limits: Limits, temperature: f32) -> Self {
         let shared = Shared {
             streams: Arc::new(Semaphore::new(limits.concurrent_streams)),
             readers: Arc::new(Semaphore::new(limits.readers)),
+            starting: RwLock::default(),
             running: Running::default(),
             tasks: TaskTracker::new(),
             health: Health::default(),
             ports,
-            routes,
+            providers,
             limits,
             temperature,
         };
         Self { shared: Arc::new(shared) }
     }
 
+    /// Whether it takes no new prompts any more.
+    pub fn is_stopping(&self) -> bool {
+        self.shared.running.is_closed()
+    }
+
     /// Takes no new prompts, ends the running ones with `interrupted`, and waits until they have ended.
     pub async fn shutdown(&self) {
         for live in self.shared.running.close() {
-            live.stop(live::Stop::Drain);
+            live.stop(Cause::Drain);
         }
         self.shared.tasks.close();
         self.shared.tasks.wait().await;

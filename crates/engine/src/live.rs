@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::{CancelReason, Principal, PromptId, SessionId};
+use domain::{Cause, Principal, PromptId, SessionId};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -19,20 +19,11 @@ pub(crate) struct Live {
     changed: Notify,
 }
 
-/// Why a prompt is stopped from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    Client(CancelReason),
-    SessionEnded,
-    Abandoned,
-    Drain,
-}
-
 struct State {
     readers: usize,
     /// When the last stake of those who left lapses.
     lapses_at: Instant,
-    stop: Option<Stop>,
+    stop: Option<Cause>,
 }
 
 impl Live {
@@ -41,16 +32,22 @@ impl Live {
         Self { prompt, session, who, log: Arc::default(), state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// A stake in this prompt: it runs on while the stake is held, and `linger` longer.
-    pub(crate) fn stake(self: &Arc<Self>, linger: Duration) -> Stake {
-        self.state().readers += 1;
+    /// A stake in this prompt: it runs on while the stake is held, and `linger` longer. None if it is being
+    /// abandoned already.
+    pub(crate) fn stake(self: &Arc<Self>, linger: Duration) -> Option<Stake> {
+        let mut state = self.state();
+        if state.stop == Some(Cause::Abandoned) {
+            return None;
+        }
+        state.readers += 1;
+        drop(state);
         self.changed.notify_waiters();
-        Stake { live: self.clone(), linger }
+        Some(Stake { live: self.clone(), linger })
     }
 
-    /// Stops the prompt; the first reason holds.
-    pub(crate) fn stop(&self, stop: Stop) {
-        self.state().stop.get_or_insert(stop);
+    /// Stops the prompt; the first cause holds.
+    pub(crate) fn stop(&self, cause: Cause) {
+        self.state().stop.get_or_insert(cause);
         self.changed.notify_waiters();
     }
 
@@ -60,7 +57,7 @@ impl Live {
         if state.readers > 0 || state.stop.is_some() {
             return false;
         }
-        state.stop = Some(Stop::Abandoned);
+        state.stop = Some(Cause::Abandoned);
         drop(state);
         self.changed.notify_waiters();
         true
@@ -72,13 +69,13 @@ impl Live {
     }
 
     /// Waits until the prompt is to stop: because somebody said so, or because the last stake lapsed.
-    pub(crate) async fn stopped(&self) -> Stop {
+    pub(crate) async fn stopped(&self) -> Cause {
         loop {
             self.until(|state| state.readers == 0 || state.stop.is_some()).await;
             let lapses_at = {
                 let mut state = self.state();
                 if state.readers == 0 && state.lapses_at <= Instant::now() {
-                    state.stop.get_or_insert(Stop::Abandoned);
+                    state.stop.get_or_insert(Cause::Abandoned);
                 }
                 if let Some(stop) = state.stop {
                     return stop;

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use domain::{Batch, Step};
+use domain::{Batch, Cause, Step};
 
 /// A log that grows until its terminal event.
 #[derive(Default)]
@@ -17,7 +17,10 @@ pub(crate) struct Log {
 #[derive(Default)]
 struct State {
     batches: Vec<Batch>,
-    ended: bool,
+    /// Tokens of the answer so far.
+    tokens: u64,
+    /// The terminal event, once it is visible.
+    ended: Option<Cause>,
     /// Those who wait for the next batch.
     waiting: BTreeMap<u64, Waker>,
     cursors: u64,
@@ -26,38 +29,41 @@ struct State {
 impl Log {
     /// A log that has ended.
     pub(crate) fn ended_with(batches: Vec<Batch>) -> Self {
-        Self { state: Mutex::new(State { batches, ended: true, ..State::default() }) }
+        let log = Self::default();
+        batches.into_iter().for_each(|batch| log.publish(batch));
+        log
     }
 
     /// Makes a durable batch visible.
     pub(crate) fn publish(&self, batch: Batch) {
         let waiting = {
             let mut state = self.state();
-            debug_assert!(!state.ended, "nothing follows the terminal event");
-            state.ended = matches!(batch.last().map(|event| &event.step), Some(Step::Ended(_)));
+            debug_assert!(state.ended.is_none(), "nothing follows the terminal event");
+            state.tokens += batch.iter().filter(|event| matches!(event.step, Step::Text(_))).count() as u64;
+            if let Some(Step::Ended(ended)) = batch.last().map(|event| &event.step) {
+                state.ended = Some(ended.cause);
+            }
             state.batches.push(batch);
             std::mem::take(&mut state.waiting)
         };
         waiting.into_values().for_each(Waker::wake);
     }
 
-    /// Waits until the terminal event is visible.
-    pub(crate) async fn ended(self: &Arc<Self>) {
+    /// Waits until the terminal event is visible; tells what ended the prompt.
+    pub(crate) async fn ended(self: &Arc<Self>) -> Cause {
         let mut cursor = self.cursor();
-        poll_fn(|cx| cursor.poll_ended(cx)).await;
+        poll_fn(|cx| cursor.poll_ended(cx)).await
     }
 
     /// All of it, if the terminal event is visible.
     pub(crate) fn ended_batches(&self) -> Option<Vec<Batch>> {
         let state = self.state();
-        state.ended.then(|| state.batches.clone())
+        state.ended.is_some().then(|| state.batches.clone())
     }
 
     /// Tokens of the answer so far.
     pub(crate) fn token_count(&self) -> u64 {
-        let state = self.state();
-        let events = state.batches.iter().flat_map(|batch| batch.iter());
-        events.filter(|event| matches!(event.step, Step::Text(_))).count() as u64
+        self.state().tokens
     }
 
     /// A position before the first event.
@@ -88,7 +94,7 @@ impl Cursor {
             self.next += 1;
             return Poll::Ready(Some(batch.clone()));
         }
-        if state.ended {
+        if state.ended.is_some() {
             return Poll::Ready(None);
         }
         state.waiting.insert(self.id, cx.waker().clone());
@@ -99,10 +105,10 @@ impl Cursor {
         &self.log
     }
 
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Cause> {
         let mut state = self.log.state();
-        if state.ended {
-            return Poll::Ready(());
+        if let Some(cause) = state.ended {
+            return Poll::Ready(cause);
         }
         state.waiting.insert(self.id, cx.waker().clone());
         Poll::Pending

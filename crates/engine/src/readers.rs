@@ -90,7 +90,10 @@ impl Engine {
         permit: OwnedSemaphorePermit,
     ) -> Result<Reader, Rejection> {
         if let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) {
-            let stake = (interest == Interest::Stake).then(|| live.stake(self.shared.limits.resume));
+            let stake = match interest {
+                Interest::Stake => live.stake(self.shared.limits.resume),
+                Interest::Observe => None,
+            };
             return Ok(Reader::of_live(&live, stake, permit));
         }
         let ports = &self.shared.ports;

@@ -47,8 +47,10 @@ impl Task {
         let generated = engine.generate(&live, work, &mut answer, &mut writer);
         let ended = AssertUnwindSafe(generated).catch_unwind().await.unwrap_or_else(|panic| broken(&*panic));
         drop(slot);
-        let ended = writer.finish(ended).await;
+        let (last, ended) = writer.finish(ended).await;
+        // From here on whoever looks for the prompt finds it in the journal, ended.
         engine.shared.running.remove(live.prompt);
+        live.log.publish(last);
         info!(
             provider = answer.model.as_ref().map(|model| &*model.provider),
             outcome = outcome(&ended),

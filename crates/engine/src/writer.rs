@@ -1,9 +1,11 @@
 //! The one writer of a running log: positions without a gap, times that never go back, durable before
 //! visible, exactly one terminal event.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use domain::{Batch, Cause, Clock, Ended, Event, Journal, Run, Step, StorageError, Timestamp};
+use futures::FutureExt;
 use tracing::error;
 
 use crate::log::Log;
@@ -38,18 +40,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the terminal event. If the journal will not take it, readers see what recovery would write.
-    pub(crate) async fn finish(mut self, ended: Ended) -> Ended {
-        let mut last = self.batch([Step::Ended(Box::new(ended.clone()))].into_iter());
-        let mut told = ended;
-        if let Err(reason) = self.journal.finish(self.run, last.clone()).await {
-            error!(%reason, "the journal did not take the end of a prompt");
-            told = Ended::interrupted(Cause::Journal);
-            let event = Event { step: Step::Ended(Box::new(told.clone())), ..last[0].clone() };
-            last = [event].into();
-        }
-        self.log.publish(last);
-        told
+    /// Hands the end to the journal, and gives back what readers are to be told: the same, or what recovery
+    /// would write if the journal will not take it.
+    pub(crate) async fn finish(mut self, ended: Ended) -> (Batch, Ended) {
+        let last = self.batch([Step::Ended(Box::new(ended.clone()))].into_iter());
+        let finished = AssertUnwindSafe(self.journal.finish(self.run, last.clone())).catch_unwind().await;
+        let Err(reason) = finished.unwrap_or_else(|_| Err(StorageError("it panicked".to_owned()))) else {
+            return (last, ended);
+        };
+        error!(%reason, "the journal did not take the end of a prompt");
+        let told = Ended::interrupted(Cause::Journal);
+        let event = Event { step: Step::Ended(Box::new(told.clone())), ..last[0].clone() };
+        ([event].into(), told)
     }
 
     fn batch(&mut self, steps: impl Iterator<Item = Step>) -> Batch {

@@ -94,7 +94,7 @@ fn body(model: &str, window: usize, request: &Request) -> Result<Vec<u8>, Failur
         stream: true,
         options: OptionsWire {
             num_ctx: window,
-            num_predict: request.max_tokens,
+            num_predict: request.answer_tokens(window),
             temperature: request.temperature,
         },
     };

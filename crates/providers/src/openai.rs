@@ -120,7 +120,7 @@ async fn is_reachable(server: &ModelServer) -> Result<(), Failure> {
 }
 
 fn body(model: &str, window: usize, parameters: Parameters, request: &Request) -> Result<Vec<u8>, Failure> {
-    let limit = request.max_tokens;
+    let limit = request.answer_tokens(window);
     let wire = ChatWire {
         model,
         messages: messages(request, window)?,

@@ -2,6 +2,7 @@
 //! address, other origins only if allowed.
 
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 
 use axum::Router;
 use axum::extract::Request;
@@ -11,7 +12,9 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use dialects::generation::Rejected;
 use domain::TraceId;
+use futures::FutureExt;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+use tracing::{debug, info};
 
 use crate::refusal::Refusal;
 use crate::serve::{App, Settings};
@@ -48,7 +51,17 @@ async fn traced(mut request: Request, next: Next) -> Response {
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(TraceId::from_traceparent).unwrap_or_else(TraceId::random);
     request.extensions_mut().insert(trace);
-    let mut response = next.run(request).await;
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+        let message = "something is broken on our side; the log has this trace id";
+        Refusal::new(trace, Rejected::new(500, "internal_error", message)).into_response()
+    });
+    let status = response.status().as_u16();
+    if path.starts_with("/health") {
+        debug!(%trace, %method, path, status, "answered");
+    } else {
+        info!(%trace, %method, path, status, "answered");
+    }
     response
         .headers_mut()
         .extend(HeaderValue::try_from(trace.to_string()).ok().map(|trace| (TRACE_ID, trace)));

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -11,12 +10,16 @@ use axum::serve::ListenerExt;
 use engine::Engine;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tracing::warn;
 
 use crate::{door, routes};
 
 /// A client that vanished without a word is noticed after this time, and then some probes.
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// How long prompts may take to end when the server stops.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// How long clients may take to read their last bytes when the server stops.
 const LAST_BYTES: Duration = Duration::from_secs(5);
@@ -35,7 +38,6 @@ pub struct Settings {
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) stopping: Arc<AtomicBool>,
 }
 
 /// Serves until `stop`, then ends the running prompts, tells every client, and returns.
@@ -46,15 +48,15 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let loopback_only = listener.local_addr()?.ip().is_loopback();
-    let stopping = Arc::new(AtomicBool::new(false));
-    let app = App { engine: engine.clone(), settings: Arc::new(settings), stopping: stopping.clone() };
+    let app = App { engine: engine.clone(), settings: Arc::new(settings) };
     let router: Router = door::guard(routes::all(), &app.settings, loopback_only).with_state(app);
 
     let (stopped, mut last_bytes) = tokio::sync::watch::channel(());
     let drain = async move {
         stop.await;
-        stopping.store(true, Ordering::Relaxed);
-        engine.shutdown().await;
+        if timeout(ENDING, engine.shutdown()).await.is_err() {
+            warn!("some prompts did not end in time");
+        }
         drop(stopped);
     };
     let serving = axum::serve(listener.tap_io(tune), router).with_graceful_shutdown(drain);

@@ -1,14 +1,20 @@
-//! A journal that fails when a test says so.
+//! Journals that fail, or take their time, when a test says so.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Batch, Claim, Journal, NewPrompt, Principal, PromptId, Run, StorageError};
+use domain::{
+    Batch, Cause, Claim, Ended, Event, Journal, NewPrompt, Principal, PromptId, Run, Step, StorageError,
+};
+use tokio::time::sleep;
 
-/// Passes everything to another journal, except what is to fail now. Reading never fails.
+/// Passes everything to another journal, except what is to fail now. Reading never fails. What it could not
+/// finish it finishes when it works again, as every journal does.
 pub struct FailingJournal {
     inner: Arc<dyn Journal>,
+    unfinished: Mutex<Vec<(Run, Batch)>>,
     appends_fail: AtomicBool,
     claims_fail: AtomicBool,
 }
@@ -16,7 +22,12 @@ pub struct FailingJournal {
 impl FailingJournal {
     /// A journal over `inner` in which nothing fails yet.
     pub fn new(inner: Arc<dyn Journal>) -> Self {
-        Self { inner, appends_fail: AtomicBool::new(false), claims_fail: AtomicBool::new(false) }
+        Self {
+            inner,
+            unfinished: Mutex::default(),
+            appends_fail: AtomicBool::new(false),
+            claims_fail: AtomicBool::new(false),
+        }
     }
 
     /// From now on appending and finishing fail, or work again.
@@ -34,6 +45,7 @@ impl FailingJournal {
 impl Journal for FailingJournal {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
         check(&self.claims_fail, "claim")?;
+        self.mend().await?;
         self.inner.claim(who, new).await
     }
 
@@ -43,17 +55,70 @@ impl Journal for FailingJournal {
     }
 
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
-        check(&self.appends_fail, "finish")?;
+        if let Err(error) = check(&self.appends_fail, "finish") {
+            let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
+            let told = [Event { step: told, ..last[0].clone() }].into();
+            self.unfinished.lock().expect("nobody panics with it").push((run, told));
+            return Err(error);
+        }
         self.inner.finish(run, last).await
     }
 
     async fn mend(&self) -> Result<(), StorageError> {
         check(&self.appends_fail, "mend")?;
+        let unfinished = std::mem::take(&mut *self.unfinished.lock().expect("nobody panics with it"));
+        for (run, told) in unfinished {
+            self.inner.finish(run, told).await?;
+        }
         self.inner.mend().await
     }
 
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
         self.inner.read(who, id).await
+    }
+}
+
+/// Passes everything to another journal, and takes its time before and after: as one on a disk does, so that
+/// a test sees what happens meanwhile.
+pub struct SlowJournal {
+    inner: Arc<dyn Journal>,
+    delay: Duration,
+}
+
+impl SlowJournal {
+    /// A journal over `inner` that takes so long before and after each call.
+    pub fn new(inner: Arc<dyn Journal>, delay: Duration) -> Self {
+        Self { inner, delay }
+    }
+
+    async fn slowly<T>(&self, call: impl Future<Output = T>) -> T {
+        sleep(self.delay).await;
+        let done = call.await;
+        sleep(self.delay).await;
+        done
+    }
+}
+
+#[async_trait]
+impl Journal for SlowJournal {
+    async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
+        self.slowly(self.inner.claim(who, new)).await
+    }
+
+    async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
+        self.slowly(self.inner.append(run, batch)).await
+    }
+
+    async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
+        self.slowly(self.inner.finish(run, last)).await
+    }
+
+    async fn mend(&self) -> Result<(), StorageError> {
+        self.slowly(self.inner.mend()).await
+    }
+
+    async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
+        self.slowly(self.inner.read(who, id)).await
     }
 }
 
@@ -93,7 +158,8 @@ mod tests {
     async fn it_fails_as_long_as_the_test_says() {
         let journal = FailingJournal::new(Arc::new(Willing));
         let run = || Run { prompt: PromptId::new(crate::PausedClock::START), who: Principal::local() };
-        let nothing: Batch = Arc::new([]);
+        let nothing: Batch =
+            Arc::new([Event { position: 1, at: crate::PausedClock::START, step: Step::Text("".into()) }]);
         for fail in [false, true, false] {
             journal.fail_appends(fail);
             assert_eq!(journal.append(&run(), nothing.clone()).await.is_err(), fail);

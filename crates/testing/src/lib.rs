@@ -17,7 +17,7 @@ mod vendor;
 
 pub use clock::PausedClock;
 pub use fake_model::FakeModel;
-pub use journal::FailingJournal;
+pub use journal::{FailingJournal, SlowJournal};
 pub use script::grammar;
 pub use scripted::{ScriptedCall, ScriptedCalls, ScriptedProvider};
 pub use seen::{Ending, Seen};

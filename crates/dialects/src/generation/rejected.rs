@@ -6,6 +6,9 @@ use domain::{Rejection, TraceId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// A message repeats what a client sent only up to here.
+const MESSAGE_CHARS: usize = 1_000;
+
 /// A refusal: a status, and what its body says.
 #[derive(Clone, Debug)]
 pub struct Rejected {
@@ -51,7 +54,7 @@ impl Rejected {
 
 impl From<Rejection> for Rejected {
     fn from(rejection: Rejection) -> Self {
-        let message = rejection.to_string();
+        let message: String = rejection.to_string().chars().take(MESSAGE_CHARS).collect();
         let rejected = |status, code| Self::new(status, code, message);
         match rejection {
             Rejection::Invalid(_) => rejected(400, "invalid_request"),

@@ -67,11 +67,10 @@ fn decode_filters(filters: BTreeMap<String, Value>) -> Result<Filters, Rejection
         let field = filter_field(&name)?;
         let values = match value {
             Value::Null => continue,
-            Value::String(value) => BTreeSet::from([value]),
             Value::Array(values) => {
                 values.into_iter().map(|value| filter_value(&name, value)).collect::<Result<_, _>>()?
             }
-            other => return filter_value(&name, other).map(|_| decoded),
+            other => BTreeSet::from([filter_value(&name, other)?]),
         };
         if values.is_empty() || values.contains("") {
             return Err(Rejection::Invalid(format!(

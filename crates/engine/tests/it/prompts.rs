@@ -7,7 +7,7 @@ use domain::{
     CancelReason, Cause, Failure, FailureKind, FinishReason, ModelEvent, Outcome, PromptStatus, Rejection,
     SessionStatus, Step, Turn,
 };
-use testing::FailingJournal;
+use testing::{FailingJournal, SlowJournal};
 use tokio::time::{Instant, sleep};
 
 use crate::world::{IDLE, RESUME, STALL, Store, TOTAL, World, end_of, limits, read_all, text_of};
@@ -49,17 +49,109 @@ async fn what_a_provider_has_ready_becomes_one_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn the_slot_and_the_session_are_free_when_the_end_is_seen() {
-    let mut world = World::with(Store::memory(), engine::Limits { concurrent_streams: 1, ..limits() });
+    let (store, delay) = (Store::memory(), Duration::from_millis(7));
+    let journal = Arc::new(SlowJournal::new(store.journal.clone(), delay));
+    let sessions = store.sessions.clone();
+    let limits = engine::Limits { concurrent_streams: 1, ..limits() };
+    let mut world = World::with(Store { journal, ..store }, limits);
     let session = world.session().await;
     let mut readers = Vec::new();
-    for _ in 0..20 {
-        let mut reader = world.ask(session, "again?", None).await.expect("the one before has ended");
+    for _ in 0..5 {
+        let mut reader = world.ask(session, "again?", None).await.expect("slot and session are free");
         let call = world.calls.next().await;
         call.text("yes");
         call.finish();
         read_all(&mut reader).await;
+        let kept = sessions.find(&world.who, session).await.unwrap().unwrap();
+        assert_eq!(kept.running, None, "the session was free before the end was seen");
+        let log = world.engine.read(&world.who, reader.prompt()).await.unwrap();
+        assert!(log.ended_log().is_some(), "the end is kept before it is seen");
         readers.push(reader);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_joins_or_is_refused_takes_no_stream() {
+    let store = Store::memory();
+    let journal = Arc::new(SlowJournal::new(store.journal.clone(), Duration::from_millis(7)));
+    let limits = engine::Limits { concurrent_streams: 1, ..limits() };
+    let mut world = World::with(Store { journal, ..store }, limits);
+    let (one, two) = (world.session().await, world.session().await);
+    let mut reader = world.ask(one, "why?", Some("k")).await.unwrap();
+    let call = world.calls.next().await;
+    call.text("because");
+    call.finish();
+    read_all(&mut reader).await;
+    let (joined, started) = tokio::join!(world.ask(one, "why?", Some("k")), world.ask(two, "new?", None));
+    assert_eq!(joined.unwrap().prompt(), reader.prompt());
+    assert!(started.is_ok(), "a replay does not hold the one stream");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_requests_with_one_key_are_one_prompt_also_when_one_stream_is_left() {
+    let store = Store::memory();
+    let journal = Arc::new(SlowJournal::new(store.journal.clone(), Duration::from_millis(7)));
+    let limits = engine::Limits { concurrent_streams: 1, ..limits() };
+    let mut world = World::with(Store { journal, ..store }, limits);
+    let session = world.session().await;
+    let asks = (0..20).map(|_| world.ask(session, "why?", Some("k")));
+    let readers: Vec<_> = futures::future::join_all(asks).await.into_iter().map(Result::unwrap).collect();
+    assert!(readers.iter().all(|reader| reader.prompt() == readers[0].prompt()));
+    drop(world.calls.next().await);
+    assert!(world.calls.try_next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_never_joins_a_prompt_that_is_being_abandoned() {
+    let store = Store::memory();
+    let journal = Arc::new(SlowJournal::new(store.journal.clone(), Duration::from_millis(7)));
+    let mut world = World::with(Store { journal, ..store }, limits());
+    let session = world.session().await;
+    let reader = world.ask(session, "why?", Some("k")).await.unwrap();
+    let first = reader.prompt();
+    let call = world.calls.next().await;
+    drop(reader);
+    call.aborted().await;
+    let mut again = world.ask(session, "why?", Some("k")).await.unwrap();
+    assert_ne!(again.prompt(), first, "its key starts anew");
+    let call = world.calls.next().await;
+    call.text("because");
+    call.finish();
+    assert_eq!(text_of(&read_all(&mut again).await), "because");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_comes_too_late_is_told_so() {
+    let store = Store::memory();
+    let journal = Arc::new(SlowJournal::new(store.journal.clone(), Duration::from_millis(7)));
+    let mut world = World::with(Store { journal, ..store }, limits());
+    let session = world.session().await;
+    let mut reader = world.ask(session, "why?", None).await.unwrap();
+    let call = world.calls.next().await;
+    call.text("because");
+    call.finish();
+    let cancel = world.engine.cancel(&world.who, session, reader.prompt(), CancelReason::UserInitiated);
+    let (log, cancelled) = tokio::join!(read_all(&mut reader), async {
+        // The answer's end is on its way to the journal.
+        sleep(Duration::from_millis(20)).await;
+        cancel.await
+    });
+    assert_eq!(end_of(&log).outcome, Outcome::Done(FinishReason::Stop));
+    assert!(matches!(cancelled, Err(Rejection::PromptNotFound)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_ends_by_itself_does_not_refuse_the_next_question() {
+    let mut world = World::new();
+    let session = world.session().await;
+    let _reader = world.ask(session, "first?", None).await.unwrap();
+    let call = world.calls.next().await;
+    call.text("yes");
+    let (second, ()) = tokio::join!(world.ask(session, "second?", None), async {
+        sleep(Duration::from_millis(10)).await;
+        call.finish();
+    });
+    assert!(second.is_ok(), "the first has ended while the second waited");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,6 +275,11 @@ async fn a_lost_journal_interrupts_the_readers_and_refuses_new_prompts() {
     assert_eq!(end_of(&log).outcome, failed(FailureKind::Interrupted, &log));
     let other = world.session().await;
     assert!(matches!(world.ask(other, "why?", None).await, Err(Rejection::StorageUnavailable(_))));
+    journal.fail_appends(false);
+    journal.fail_claims(false);
+    world.ask(session, "why?", None).await.expect("the session is free when the journal works again");
+    let mut replay = world.engine.read(&world.who, reader.prompt()).await.unwrap();
+    assert_eq!(read_all(&mut replay).await, log, "what readers were told is what is kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -342,6 +439,8 @@ async fn readers_are_bounded() {
     let second = world.engine.read(&world.who, first.prompt()).await.unwrap();
     let joining = world.ask(session, "why?", Some("k")).await;
     assert!(matches!(joining, Err(Rejection::Overloaded { .. })));
+    let other = world.session().await;
+    assert!(matches!(world.ask(other, "why?", None).await, Err(Rejection::Overloaded { .. })));
     drop(second);
     world.ask(session, "why?", Some("k")).await.expect("a place is free again");
 }

@@ -10,7 +10,7 @@ use domain::{
     Ask, Ended, Event, History, Journal, NewSession, Principal, Provider, Question, Rejection, SessionId,
     Sessions, Step, TraceId,
 };
-use engine::{Engine, Limits, Ports, Reader, Routes};
+use engine::{Engine, Limits, Ports, Providers, Reader};
 use storage::{Memory, MemoryLimits};
 use testing::{PausedClock, ScriptedCalls, ScriptedProvider};
 
@@ -67,14 +67,14 @@ impl World {
     pub(crate) fn at(clock: PausedClock, store: Store, limits: Limits) -> Self {
         let (provider, calls) = ScriptedProvider::new("local", "scripted");
         let provider: Arc<dyn Provider> = Arc::new(provider);
-        let routes = Routes::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);
+        let providers = Providers::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);
         let ports = Ports {
             journal: store.journal,
             sessions: store.sessions,
             history: store.history,
             clock: Arc::new(clock),
         };
-        Self { engine: Engine::new(ports, routes, limits, 0.0), calls, who: Principal::local() }
+        Self { engine: Engine::new(ports, providers, limits, 0.0), calls, who: Principal::local() }
     }
 
     pub(crate) async fn session(&self) -> SessionId {

@@ -97,7 +97,8 @@ impl Frames {
     fn take_choice(&mut self, choice: ChoiceWire<'_>) {
         if let Some(delta) = choice.delta {
             // Servers that are changing from one name to the other send both, with the same text.
-            if let Some(reasoning) = delta.reasoning_content.or(delta.reasoning) {
+            let named_so = delta.reasoning_content.filter(|reasoning| !reasoning.0.is_empty());
+            if let Some(reasoning) = named_so.or(delta.reasoning) {
                 self.events.reasoning(&reasoning.0);
             }
             if let Some(content) = delta.content {

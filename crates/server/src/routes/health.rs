@@ -1,7 +1,5 @@
 //! Health calls for orchestrators.
 
-use std::sync::atomic::Ordering;
-
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -22,7 +20,7 @@ async fn live() -> Response {
 
 /// New prompts are taken.
 async fn ready(State(app): State<App>) -> Response {
-    if app.stopping.load(Ordering::Relaxed) {
+    if app.engine.is_stopping() {
         return json(StatusCode::SERVICE_UNAVAILABLE, br#"{"status":"stopping"}"#.to_vec());
     }
     json(StatusCode::OK, br#"{"status":"ready"}"#.to_vec())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Journal, Provider};
-use engine::{Engine, Limits, Ports, Routes};
+use engine::{Engine, Limits, Ports, Providers};
 use providers::{HttpProvider, Ollama, OpenAi, Order};
 use server::Settings;
 use storage::{Memory, MemoryLimits};
@@ -139,7 +139,7 @@ impl Setup {
         World { address, fake, journal, stop, serving }
     }
 
-    async fn routes(&self, fake: &FakeModel) -> Routes {
+    async fn routes(&self, fake: &FakeModel) -> Providers {
         let mut named: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
         for (name, member) in &self.providers {
             named.insert((*name).to_owned(), self.make(name, member, fake).await);
@@ -148,7 +148,7 @@ impl Setup {
             Arc::new(Order::new(names.iter().map(|name| named[*name].clone()).collect(), self.first_token))
         };
         let all = self.providers.iter().map(|(name, _)| *name).collect();
-        let mut routes = Routes::new(
+        let mut routes = Providers::new(
             named.keys().map(|name| (name.clone(), order(&[name]))).collect(),
             order(self.order.as_ref().unwrap_or(&all)),
         );

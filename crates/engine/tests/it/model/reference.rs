@@ -139,10 +139,10 @@ impl Reference {
     }
 
     /// When something will happen by itself next.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let expiries = self.sessions.iter().map(|session| session.last_active + IDLE);
         let ends = self.running().filter_map(|prompt| self.prompts[prompt].due()).map(|(at, _)| at);
-        ends.chain(expiries).min()
+        ends.chain(expiries).filter(|due| *due > now).min()
     }
 
     pub(crate) fn touch(&mut self, session: usize, now: Instant) {

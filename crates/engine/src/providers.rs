@@ -7,7 +7,7 @@ use domain::{Provider, Rejection};
 use globset::{Glob, GlobMatcher};
 
 /// The configured providers: each by its name, and the orders in which they are tried.
-pub struct Routes {
+pub struct Providers {
     named: BTreeMap<String, Arc<dyn Provider>>,
     order: Arc<dyn Provider>,
     owner_orders: Vec<(GlobMatcher, Arc<dyn Provider>)>,
@@ -16,7 +16,7 @@ pub struct Routes {
 /// An owner pattern that is no glob.
 pub type BadOwnerPattern = globset::Error;
 
-impl Routes {
+impl Providers {
     /// The providers by name, and the order in which they are tried.
     pub fn new(named: BTreeMap<String, Arc<dyn Provider>>, order: Arc<dyn Provider>) -> Self {
         Self { named, order, owner_orders: Vec::new() }
