@@ -11,12 +11,10 @@ use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, Memor
 
 use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind};
 
-type Providers = BTreeMap<String, Arc<dyn Provider>>;
-
 /// An engine as the settings want it.
 pub(crate) fn engine(settings: &Settings) -> Result<Engine, String> {
     let ports = ports(settings)?;
-    Ok(Engine::new(ports, routes(settings)?, limits(settings), settings.generation.temperature))
+    Ok(Engine::new(ports, providers(settings)?, limits(settings), settings.generation.temperature))
 }
 
 fn ports(settings: &Settings) -> Result<Ports, String> {
@@ -64,24 +62,24 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-fn routes(settings: &Settings) -> Result<Providers, String> {
-    let mut providers = Providers::new();
+fn providers(settings: &Settings) -> Result<Providers, String> {
+    let mut members: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     for (name, provider_settings) in &settings.providers {
-        providers.insert(name.clone(), provider(name, provider_settings)?);
+        members.insert(name.clone(), provider(name, provider_settings)?);
     }
     let generation = &settings.generation;
     // Also a provider that is asked by its name alone is given up when it stays silent.
     let order = |names: &[String]| -> Arc<dyn Provider> {
-        let members = names.iter().map(|name| providers[name].clone()).collect();
+        let members = names.iter().map(|name| members[name].clone()).collect();
         Arc::new(Order::new(members, generation.first_token))
     };
-    let named = providers.keys().map(|name| (name.clone(), order(std::slice::from_ref(name)))).collect();
-    let mut routes = Providers::new(named, order(&generation.providers));
+    let named = members.keys().map(|name| (name.clone(), order(std::slice::from_ref(name)))).collect();
+    let mut providers = Providers::new(named, order(&generation.providers));
     for owner_order in &generation.orders {
-        let added = routes.owner_order(&owner_order.owner, order(&owner_order.providers));
-        routes = added.map_err(|error| format!("generation.orders: {error}"))?;
+        let added = providers.owner_order(&owner_order.owner, order(&owner_order.providers));
+        providers = added.map_err(|error| format!("generation.orders: {error}"))?;
     }
-    Ok(routes)
+    Ok(providers)
 }
 
 fn provider(name: &str, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, String> {
