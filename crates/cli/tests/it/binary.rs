@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where a test runs.
-pub(crate) struct Home(TempDir);
+pub(crate) struct Home(Arc<TempDir>);
 
 /// What a run left behind.
 #[derive(Debug)]
@@ -36,11 +37,13 @@ pub(crate) struct Server {
     process: Child,
     out: BufReader<ChildStdout>,
     err: BufReader<ChildStderr>,
+    /// Its data lies there, so it stays as long as the server runs.
+    _home: Arc<TempDir>,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder can be made"))
+        Self(Arc::new(tempfile::tempdir().expect("a temporary folder can be made")))
     }
 
     /// The path of something in it.
@@ -73,7 +76,7 @@ impl Home {
         soon("the address", out.read_line(&mut announcement)).await.expect("the binary writes UTF-8");
         let (_, address) = announcement.split_once("http://").unwrap_or_default();
         let address = address.trim_end().to_owned();
-        Server { address, announcement, log: String::new(), process, out, err }
+        Server { address, announcement, log: String::new(), process, out, err, _home: self.0.clone() }
     }
 
     fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {

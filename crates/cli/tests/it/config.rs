@@ -51,7 +51,7 @@ async fn check_tells_what_was_set_in_vain() {
 #[tokio::test]
 async fn check_tells_every_problem() {
     let home = Home::new();
-    home.write("mine.toml", "[limits]\nreaders = 'many'\n[storage]\nkind = 'sqlite'\n");
+    home.write("mine.toml", "[limits]\nreaders = 'many'\n[storage]\nkind = 'postgres'\n");
     let ran = home.run(&["config", "check", "--config", "mine.toml"], &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
     assert!(ran.err.starts_with("wellspring: there are 2 mistakes in the settings:\n"), "{}", ran.err);

@@ -1,5 +1,7 @@
 //! Section 7's lists and the events of a prompt.
 
+#![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
+
 use serde_json::{Value, json};
 
 use crate::client::Call;

@@ -150,13 +150,6 @@ impl Segments {
         self.state().unsynced.extend(files);
     }
 
-    /// Bytes of all segments.
-    #[cfg(test)]
-    pub(crate) fn bytes(&self) -> u64 {
-        let state = self.state();
-        state.closed.values().sum::<u64>() + state.active.as_ref().map_or(0, |active| active.length)
-    }
-
     /// Sees to it that there is a segment to write to.
     fn room(&self, state: &mut State) -> io::Result<()> {
         if state.active.as_ref().is_some_and(|active| active.length < self.limits.segment_bytes) {
