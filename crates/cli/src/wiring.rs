@@ -22,7 +22,7 @@ fn ports(settings: &Settings) -> Result<Ports, String> {
     let clock = Arc::new(SystemClock);
     Ok(match storage.kind {
         StorageKind::Memory => {
-            let limits = MemoryLimits { log_bytes: storage.memory_bytes, sessions: storage.memory_sessions };
+            let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
             let memory = Arc::new(Memory::new(limits));
             Ports { journal: memory.clone(), sessions: memory.clone(), history: memory, clock }
         }

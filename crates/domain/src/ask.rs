@@ -110,9 +110,7 @@ impl fmt::Display for Rejection {
             Self::SessionNotUsable => {
                 f.write_str("there is no such session, or it has ended: start a new one")
             }
-            Self::PromptNotFound => {
-                f.write_str("there is no such prompt in this session, or it has already ended")
-            }
+            Self::PromptNotFound => f.write_str("there is no such prompt, or it has already ended"),
             Self::PromptInFlight(prompt) => write!(
                 f,
                 "prompt {prompt} of this session is still running: read it to its end or cancel it, then ask again"

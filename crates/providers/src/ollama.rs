@@ -5,14 +5,14 @@ mod decoder;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Failure, FailureKind, Model, ModelStream, Provider, Request};
+use domain::{Failure, Model, ModelStream, Provider, Request};
 use reqwest::Response;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::answer;
 use crate::messages::{Message, messages};
 use crate::model_server::{Advice, ModelServer};
-use crate::refusal::{Refusal, read_bounded};
+use crate::refusal::Refusal;
 use crate::settings::{HttpProvider, InvalidSettings};
 use decoder::OllamaDecoder;
 
@@ -20,9 +20,6 @@ const ADVICE: Advice = Advice {
     unreachable: "is Ollama running?",
     not_found: "check base_url, or run `ollama pull MODEL` where Ollama runs",
 };
-
-/// A longer list of models is cut.
-const MAX_TAGS: usize = 4 << 20;
 
 /// A provider that asks an Ollama server.
 pub struct Ollama {
@@ -62,17 +59,13 @@ async fn chat(server: &ModelServer, request: &Request) -> Result<Response, Failu
 
 async fn has_model(server: &ModelServer) -> Result<(), Failure> {
     let model = server.named_model()?;
-    let response = accepted(server, server.get(&["api", "tags"]).await?).await?;
-    let body = read_bounded(response, MAX_TAGS).await;
-    let tags: TagsWire = serde_json::from_slice(&body).map_err(|error| {
-        let message = format!("its list of models cannot be read ({error}): is it an Ollama server?");
-        Failure::new(FailureKind::Unavailable, message)
-    })?;
-    if tags.models.iter().any(|tag| with_tag(&tag.name) == with_tag(model)) {
-        return Ok(());
-    }
-    let message = format!("does not have the model {model}: run `ollama pull {model}` where Ollama runs");
-    Err(Failure::new(FailureKind::Refused, message))
+    let body = serde_json::to_vec(&ShowWire { model }).expect("strings can be written as JSON");
+    accepted(server, server.post(["api", "show"], body).await?).await.map(drop)
+}
+
+#[derive(Serialize)]
+struct ShowWire<'a> {
+    model: &'a str,
 }
 
 async fn accepted(server: &ModelServer, response: Response) -> Result<Response, Failure> {
@@ -80,11 +73,6 @@ async fn accepted(server: &ModelServer, response: Response) -> Result<Response, 
         return Ok(response);
     }
     Err(server.refused(&Refusal::read(response).await))
-}
-
-/// A name and its tag. `latest` is meant where there is none.
-fn with_tag(name: &str) -> (&str, &str) {
-    name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((name, "latest"))
 }
 
 fn body(model: &str, window: usize, request: &Request) -> Result<Vec<u8>, Failure> {
@@ -116,16 +104,6 @@ struct OptionsWire {
     temperature: f32,
 }
 
-#[derive(Deserialize)]
-struct TagsWire {
-    models: Vec<TagWire>,
-}
-
-#[derive(Deserialize)]
-struct TagWire {
-    name: String,
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -154,12 +132,5 @@ mod tests {
                 "options": {"num_ctx": 8192, "num_predict": 100, "temperature": 0.5},
             })
         );
-    }
-
-    #[test]
-    fn a_name_without_a_tag_means_latest() {
-        assert_eq!(with_tag("llama3.2"), with_tag("llama3.2:latest"));
-        assert_ne!(with_tag("llama3.2"), with_tag("llama3.2:1b"));
-        assert_eq!(with_tag("host:5000/team/model"), ("host:5000/team/model", "latest"));
     }
 }

@@ -108,13 +108,13 @@ fn lock(parameters: &Mutex<Parameters>) -> MutexGuard<'_, Parameters> {
     parameters.lock().expect("nothing can panic while parameters are copied")
 }
 
-/// Any answer but a refusal of the key will do: not every server lists its models.
+/// Every such server lists its models: where it does not, `base_url` is wrong.
 async fn is_reachable(server: &ModelServer) -> Result<(), Failure> {
     server.named_model()?;
     let response = server.get(&["models"]).await?;
     match response.status() {
         status if status.is_success() => Ok(()),
-        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(()),
+        StatusCode::METHOD_NOT_ALLOWED => Ok(()),
         _ => Err(server.refused(&Refusal::read(response).await)),
     }
 }

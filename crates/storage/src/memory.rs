@@ -7,8 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use domain::{
-    Accepted, Batch, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Principal, Prompt, PromptId,
-    PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step, StorageError, Timestamp, Turn, Which,
+    Accepted, Batch, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Outcome, Principal, Prompt,
+    PromptId, PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step, StorageError, Timestamp,
+    Turn, Which,
 };
 
 /// Keeps everything in memory.
@@ -20,8 +21,8 @@ pub struct Memory {
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
-    /// Bytes of ended logs.
-    pub log_bytes: usize,
+    /// Bytes of ended logs, and again as many of sessions.
+    pub bytes: usize,
     /// Sessions.
     pub sessions: usize,
 }
@@ -42,13 +43,14 @@ impl Memory {
 impl Sessions for Memory {
     async fn create(&self, who: &Principal, session: Session) -> Result<(), StorageError> {
         let mut state = self.state();
-        while state.sessions.len() >= self.limits.sessions {
+        let weight = session_weight(&session);
+        while state.sessions.len() >= self.limits.sessions || state.session_bytes + weight > self.limits.bytes
+        {
             if !state.forget_longest_idle_session() {
-                return Err(StorageError(
-                    "every session that memory has room for is running a prompt".to_owned(),
-                ));
+                return Err(StorageError("memory has no room for another session".to_owned()));
             }
         }
+        state.session_bytes += weight;
         let name = (who.clone(), session.id);
         state.idle_order.insert((session.last_active_at, name.clone()));
         state.sessions.insert(name, SessionEntry { session, keys: HashMap::new(), last_turn: None });
@@ -92,15 +94,14 @@ impl Journal for Memory {
     }
 
     async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
-        self.state().running_prompt(run)?.append(batch);
-        Ok(())
+        self.state().running_prompt(run)?.append(batch)
     }
 
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
         let mut state = self.state();
-        state.running_prompt(&run)?.append(last);
+        state.running_prompt(&run)?.append(last)?;
         state.fold((run.who, run.prompt));
-        state.forget_oldest_logs(self.limits.log_bytes);
+        state.forget_oldest_logs(self.limits.bytes);
         Ok(())
     }
 
@@ -201,6 +202,8 @@ type PromptName = (Principal, PromptId);
 #[derive(Default)]
 struct State {
     sessions: HashMap<SessionName, SessionEntry>,
+    /// Bytes of the sessions, as they were made.
+    session_bytes: usize,
     /// Every session, the longest idle first.
     idle_order: BTreeSet<(Timestamp, SessionName)>,
     prompts: HashMap<PromptName, PromptEntry>,
@@ -221,6 +224,7 @@ struct PromptEntry {
     accepted: Box<Accepted>,
     created_at: Timestamp,
     log: Vec<Batch>,
+    next_position: u64,
     token_count: u64,
     ended: Option<Ended>,
     bytes: usize,
@@ -306,6 +310,7 @@ impl State {
     fn forget_session(&mut self, name: &SessionName) {
         if let Some(entry) = self.sessions.remove(name) {
             self.idle_order.remove(&(entry.session.last_active_at, name.clone()));
+            self.session_bytes -= session_weight(&entry.session);
         }
     }
 
@@ -343,27 +348,31 @@ impl State {
 impl PromptEntry {
     fn new(accepted: Box<Accepted>, created_at: Timestamp) -> Self {
         let first = accepted.clone().event(created_at);
-        let mut prompt =
-            Self { accepted, created_at, log: Vec::new(), token_count: 0, ended: None, bytes: 0 };
-        prompt.append([first].into());
-        prompt
+        let (next_position, bytes) = (1, BATCH_BYTES + 2 * weight(&first.step));
+        let log = vec![[first].into()];
+        Self { accepted, created_at, log, next_position, token_count: 0, ended: None, bytes }
     }
 
-    fn append(&mut self, batch: Batch) {
+    /// Appends a batch that continues the log; any other is refused.
+    fn append(&mut self, batch: Batch) -> Result<(), StorageError> {
+        if batch.first().is_none_or(|first| first.position != self.next_position) {
+            return Err(StorageError(format!(
+                "the log of prompt {} goes on elsewhere",
+                self.accepted.prompt
+            )));
+        }
         for event in batch.iter() {
+            self.bytes += weight(&event.step);
             match &event.step {
-                Step::Text(text) => {
-                    self.token_count += 1;
-                    self.bytes += text.len();
-                }
-                Step::Reasoning(text) => self.bytes += text.len(),
-                Step::Accepted(accepted) => self.bytes += accepted.question.text.len(),
+                Step::Text(_) => self.token_count += 1,
                 Step::Ended(ended) => self.ended = Some((**ended).clone()),
                 _ => {}
             }
         }
-        self.bytes += size_of_val(&*batch);
+        self.bytes += BATCH_BYTES + size_of_val(&*batch);
+        self.next_position += batch.len() as u64;
         self.log.push(batch);
+        Ok(())
     }
 
     fn events(&self) -> impl Iterator<Item = &Event> {
@@ -379,6 +388,118 @@ impl PromptEntry {
             status: self.ended.as_ref().map_or(PromptStatus::InFlight, |ended| (&ended.outcome).into()),
             created_at: self.created_at,
             token_count: self.token_count,
+        }
+    }
+}
+
+/// What a batch takes beside its events: its place in the log, and the headers of its allocations.
+const BATCH_BYTES: usize = 64;
+
+/// The bytes that a step holds outside of its event.
+fn weight(step: &Step) -> usize {
+    match step {
+        Step::Text(text) | Step::Reasoning(text) => text.len(),
+        Step::Accepted(accepted) => size_of::<Accepted>() + question_weight(accepted),
+        Step::ToolCall(call) => call.id.len() + call.name.len() + call.arguments.len(),
+        Step::Ended(ended) => match &ended.outcome {
+            Outcome::Failed(failure) => failure.message.len(),
+            Outcome::Done(_) | Outcome::Cancelled => 0,
+        },
+        Step::Started(_) | Step::Usage(_) => 0,
+    }
+}
+
+fn question_weight(accepted: &Accepted) -> usize {
+    let question = &accepted.question;
+    let filters: usize = question.filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum();
+    let texts = [Some(&question.text), question.provider.as_ref(), accepted.key.as_ref()];
+    filters + texts.into_iter().flatten().map(String::len).sum::<usize>()
+}
+
+/// The bytes that a session was made with.
+fn session_weight(session: &Session) -> usize {
+    let context: usize =
+        session.context.iter().map(|(name, value)| name.len() + value.len() + BATCH_BYTES).sum();
+    size_of::<SessionEntry>() + session.owner.as_ref().map_or(0, String::len) + context
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use domain::{FilterField, Filters, MessageId, Model, NewSession, Question, TraceId};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_770_000_000_000_000);
+
+    fn new_prompt(session: SessionId, filter: &str) -> NewPrompt {
+        let filters = Filters::from([(FilterField::Title, BTreeSet::from([filter.to_owned()]))]);
+        let accepted = Accepted {
+            prompt: PromptId::new(NOW),
+            session,
+            answer: MessageId::new(NOW),
+            question: Question { text: "why?".to_owned(), top_k: 5, filters, provider: None },
+            key: None,
+            follows: None,
+            first_choice: Model { provider: "p".into(), model: "m".into() },
+            trace: TraceId::random(),
+        };
+        NewPrompt { accepted: Box::new(accepted), at: NOW, alive_since: Timestamp::MIN, room: true }
+    }
+
+    async fn ask(memory: &Memory, who: &Principal, session: SessionId, filter: &str) -> PromptId {
+        let claim = memory.claim(who, new_prompt(session, filter)).await.unwrap();
+        let Claim::Started(run, _) = claim else { panic!("{claim:?}") };
+        let prompt = run.prompt;
+        let ended = Step::Ended(Box::new(Ended::interrupted(domain::Cause::Drain)));
+        memory.finish(run, [Event { position: 1, at: NOW, step: ended }].into()).await.unwrap();
+        prompt
+    }
+
+    #[tokio::test]
+    async fn everything_that_a_log_holds_counts() {
+        let (memory, who) = (Memory::new(MemoryLimits { bytes: 1 << 20, sessions: 10 }), Principal::local());
+        let session = Session::new(SessionId::new(NOW), NewSession::default(), NOW);
+        memory.create(&who, session.clone()).await.unwrap();
+        let mut prompts = Vec::new();
+        for _ in 0..20 {
+            prompts.push(ask(&memory, &who, session.id, &"x".repeat(200_000)).await);
+        }
+        let kept = async |prompt| memory.read(&who, prompt).await.unwrap().is_some();
+        assert!(!kept(prompts[0]).await, "the oldest is forgotten");
+        assert!(kept(prompts[19]).await, "the newest is kept");
+        assert!(memory.state().ended_bytes <= 1 << 20);
+    }
+
+    #[tokio::test]
+    async fn the_longest_idle_sessions_make_room() {
+        let (memory, who) = (Memory::new(MemoryLimits { bytes: 1 << 20, sessions: 5 }), Principal::local());
+        let mut ids = Vec::new();
+        for n in 0..12 {
+            let context = BTreeMap::from([("about".to_owned(), "x".repeat(300_000))]);
+            let new = NewSession { owner: None, context };
+            let at = NOW.plus(std::time::Duration::from_secs(n));
+            let session = Session::new(SessionId::new(at), new, at);
+            ids.push(session.id);
+            memory.create(&who, session).await.unwrap();
+        }
+        assert_eq!(memory.find(&who, ids[0]).await.unwrap(), None);
+        assert!(memory.find(&who, ids[11]).await.unwrap().is_some());
+        assert_eq!(memory.state().sessions.len(), 3, "three of that size are all there is room for");
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_does_not_continue_its_log_is_refused() {
+        let (memory, who) = (Memory::new(MemoryLimits { bytes: 1 << 20, sessions: 5 }), Principal::local());
+        let session = Session::new(SessionId::new(NOW), NewSession::default(), NOW);
+        memory.create(&who, session.clone()).await.unwrap();
+        let Claim::Started(run, _) = memory.claim(&who, new_prompt(session.id, "f")).await.unwrap() else {
+            panic!("it starts")
+        };
+        for position in [0, 2] {
+            let event = Event { position, at: NOW, step: Step::Text("x".into()) };
+            assert!(memory.append(&run, [event].into()).await.is_err());
         }
     }
 }

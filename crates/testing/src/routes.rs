@@ -49,6 +49,7 @@ pub(crate) fn router(fake: Fake) -> Router {
         .route("/v1/models", get(models))
         .route("/api/chat", post(chat::<Ollama>))
         .route("/api/tags", get(tags))
+        .route("/api/show", post(show))
         .route("/api/version", get(version))
         .route("/requests", get(requests))
         .fallback(unknown)
@@ -128,6 +129,18 @@ async fn models(State(fake): State<Fake>, uri: Uri, headers: HeaderMap) -> Respo
 async fn tags(State(fake): State<Fake>, uri: Uri, headers: HeaderMap) -> Response {
     fake.note(&uri, &headers, Value::Null).end(Ending::Completed);
     json_response(StatusCode::OK, &ollama::tags(fake.model_names()))
+}
+
+/// Whether there is such a model: every name that can be played is one.
+async fn show(State(fake): State<Fake>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let name = body["model"].as_str().unwrap_or_default().to_owned();
+    let mut entry = fake.note(&uri, &headers, body);
+    if let Err(error) = Script::parse(&name) {
+        return refuse::<Ollama>(&mut entry, 404, &error.to_string());
+    }
+    entry.end(Ending::Completed);
+    json_response(StatusCode::OK, &json!({"details": {"family": "fake"}, "capabilities": ["completion"]}))
 }
 
 async fn version(State(fake): State<Fake>, uri: Uri, headers: HeaderMap) -> Response {

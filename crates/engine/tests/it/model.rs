@@ -19,7 +19,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, max_shrink_iters: 50, ..ProptestConfig::default() })]
 
     #[test]
     fn the_engine_does_so_over_a_store_on_disk_too_through_restarts_and_crashes(

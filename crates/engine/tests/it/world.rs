@@ -30,7 +30,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn memory() -> Self {
-        let memory = Arc::new(Memory::new(MemoryLimits { log_bytes: 1 << 24, sessions: 1_000 }));
+        let memory = Arc::new(Memory::new(MemoryLimits { bytes: 1 << 24, sessions: 1_000 }));
         Self { journal: memory.clone(), sessions: memory.clone(), history: memory }
     }
 }

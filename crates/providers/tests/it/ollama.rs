@@ -95,13 +95,14 @@ async fn dropping_the_stream_aborts_the_call() {
 
 #[tokio::test]
 async fn it_is_healthy_when_it_has_the_model() {
-    let tags = r#"{"models":[{"name":"tiny:latest","model":"tiny:latest"}]}"#;
-    let other = r#"{"models":[{"name":"tiny:1b"}]}"#;
+    let missing = r#"{"error":"model 'tiny' not found"}"#;
     let mut server =
-        FakeServer::start(vec![response("200 OK", "", tags), response("200 OK", "", other)]).await;
+        FakeServer::start(vec![response("200 OK", "", "{}"), response("404 Not Found", "", missing)]).await;
     let provider = ollama(&server.url);
     assert_eq!(provider.health().await, Ok(()));
-    assert!(server.request().await.head.starts_with("get /api/tags"));
+    let request = server.request().await;
+    assert!(request.head.starts_with("post /api/show"));
+    assert_eq!(request.json()["model"], "tiny");
     let failure = provider.health().await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Refused);
     assert!(failure.message.contains("ollama pull tiny"), "{failure}");

@@ -142,10 +142,10 @@ async fn a_parameter_is_given_up_only_once_and_only_if_it_is_unsupported() {
 }
 
 #[tokio::test]
-async fn any_answer_but_a_refused_key_is_healthy() {
+async fn it_is_healthy_when_it_lists_its_models() {
     for (status, is_healthy) in [
         ("200 OK", true),
-        ("404 Not Found", true),
+        ("404 Not Found", false),
         ("405 Method Not Allowed", true),
         ("401 Unauthorized", false),
         ("403 Forbidden", false),

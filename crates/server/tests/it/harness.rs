@@ -121,7 +121,7 @@ impl Setup {
 
     pub(crate) async fn start(self) -> World {
         let fake = FakeModel::start().await;
-        let memory = Arc::new(Memory::new(MemoryLimits { log_bytes: 1 << 28, sessions: 10_000 }));
+        let memory = Arc::new(Memory::new(MemoryLimits { bytes: 1 << 28, sessions: 10_000 }));
         let journal = Arc::new(FailingJournal::new(memory.clone()));
         let ports = Ports {
             journal: journal.clone() as Arc<dyn Journal>,

@@ -21,7 +21,7 @@ const SESSIONS: usize = 4;
 const QUIET: Duration = Duration::from_millis(60);
 
 /// So often the engine may be looked at until it has done what it should have.
-const PATIENCE: usize = 100_000;
+const PATIENCE: usize = 20_000;
 
 /// Numbers choose among what is there, modulo its count.
 #[derive(Clone, Debug)]
