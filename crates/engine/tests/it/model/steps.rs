@@ -320,7 +320,7 @@ impl Play {
                 );
                 return;
             }
-            tokio::task::yield_now().await;
+            give_way().await;
         }
         panic!("prompt {prompt} is {got:?}, expected {wanted:?}");
     }
@@ -335,7 +335,7 @@ impl Play {
                 if is_end == has_ended {
                     break;
                 }
-                tokio::task::yield_now().await;
+                give_way().await;
                 let (more, ended) = read_now(&mut watched.reader);
                 events.extend(more);
                 is_end = ended;
@@ -357,6 +357,13 @@ impl Play {
             }
         }
     }
+}
+
+/// Lets everything else go on, also what a store does on threads of its own; a while of real time, and none
+/// of the test's.
+async fn give_way() {
+    let waited = tokio::task::spawn_blocking(std::thread::yield_now).await;
+    waited.expect("yielding does not panic");
 }
 
 impl End {
