@@ -19,11 +19,12 @@ mod unfinished;
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Claim, Ending, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run, Session, SessionId,
-    Sessions, StorageError, Timestamp, Turn, Which,
+    Batch, Cause, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Principal, Prompt, PromptId,
+    PromptStatus, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, Turn, Which,
 };
 
 use cache::Cache;
@@ -36,7 +37,7 @@ use unfinished::Unfinished;
 /// Storage on disk.
 pub struct Durable {
     database: Database,
-    segments: Segments,
+    segments: Arc<Segments>,
     /// Only at the level `power`.
     syncer: Option<Syncer>,
     unfinished: Unfinished,
@@ -100,7 +101,9 @@ impl Sessions for Durable {
 impl Journal for Durable {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
         self.mend().await?;
-        self.segments.check().map_err(|error| journal_failed(&error))?;
+        if new.room && self.segments.has_failed() {
+            self.try_out().await?;
+        }
         let who = who.clone();
         let claim = self.database.write(move |db| prompts::claim(db, &who, new)).await?;
         if let prompts::Claimed::Started { run, beginning, .. } = &claim {
@@ -110,39 +113,33 @@ impl Journal for Durable {
     }
 
     async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
-        let before = self.segments.append(run.prompt, |log| codec::encode(&batch, log));
-        let before = before.map_err(|error| journal_failed(&error))?;
-        let before = before.ok_or_else(|| not_running(run.prompt))?;
-        if let Some(syncer) = &self.syncer
-            && let Err(error) = syncer.sync(&self.segments).await
-        {
-            self.segments.retract(run.prompt, before);
-            return Err(journal_failed(&error));
-        }
-        Ok(())
+        let appended = self.segments.append(run.prompt, |log| codec::encode(&batch, log));
+        let appended = appended.map_err(|error| journal_failed(&error))?;
+        let appended = appended.ok_or_else(|| not_running(run.prompt))?;
+        remove_beside(appended.unneeded);
+        self.sync(appended.record).await.inspect_err(|_| self.segments.retract(run.prompt, appended.before))
     }
 
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
-        let mut log = self.segments.log(run.prompt).ok_or_else(|| not_running(run.prompt))?;
-        let claimed_and_appended = log.len();
+        let Run { prompt, who } = run;
+        let mut log = self.segments.log(prompt).ok_or_else(|| not_running(prompt))?;
         codec::encode(&last, &mut log);
-        let name = (run.who.clone(), run.prompt);
-        let folding = log.clone();
-        let folded = self.database.write(move |db| prompts::fold(db, &name.0, name.1, &folding)).await;
-        if let Err(error) = folded {
-            log.truncate(claimed_and_appended);
-            self.unfinished.add(run, log, &last);
-            return Err(error);
+        let owner = who.clone();
+        let folded = self.database.write(move |db| prompts::fold(db, &owner, prompt, &log)).await;
+        match folded {
+            Ok(()) => self.forget_running(prompt),
+            Err(_) => self.keep_unfinished(who, prompt, &last),
         }
-        self.forget_running(run.prompt);
-        Ok(())
+        folded
     }
 
     async fn mend(&self) -> Result<(), StorageError> {
-        for (who, prompt, log) in self.unfinished.all() {
-            self.database.write(move |db| prompts::fold(db, &who, prompt, &log)).await?;
-            self.forget_running(prompt);
+        for (who, prompt) in self.unfinished.all() {
+            if let Some(log) = self.segments.log(prompt) {
+                self.database.write(move |db| prompts::fold(db, &who, prompt, &log)).await?;
+            }
             self.unfinished.remove(prompt);
+            self.forget_running(prompt);
         }
         Ok(())
     }
@@ -151,21 +148,17 @@ impl Journal for Durable {
         if let Some(log) = self.cache.get(who, id) {
             return Ok(Some(log));
         }
-        if let Some(log) = self.unfinished.log(who, id) {
+        if self.unfinished.has(who, id)
+            && let Some(log) = self.segments.log(id)
+        {
             return codec::decode(&log).map(Some);
         }
-        let name = (who.clone(), id);
-        let Some((format, body)) = self.database.read(move |db| prompts::log(db, &name.0, name.1)).await?
-        else {
+        let (owner, removals) = (who.clone(), self.cache.removals());
+        let Some(stored) = self.database.read(move |db| prompts::log(db, &owner, id)).await? else {
             return Ok(None);
         };
-        if format > codec::FORMAT {
-            return Err(StorageError(format!(
-                "the log of prompt {id} was written by a newer release (format {format})"
-            )));
-        }
-        let log = codec::decode(&body)?;
-        self.cache.put(who, id, &log, body.len());
+        let log = stored.decode().map_err(|StorageError(why)| StorageError(format!("prompt {id}: {why}")))?;
+        self.cache.put(who, id, &log, stored.body.len(), removals);
         Ok(Some(log))
     }
 }
@@ -175,11 +168,7 @@ impl History for Durable {
     async fn prompt(&self, who: &Principal, id: PromptId) -> Result<Option<Prompt>, StorageError> {
         let name = (who.clone(), id);
         let mut prompt = self.database.read(move |db| prompts::find(db, &name.0, name.1)).await?;
-        if let Some(prompt) = &mut prompt
-            && self.unfinished.log(who, id).is_some()
-        {
-            prompt.status = domain::PromptStatus::Error;
-        }
+        prompt.iter_mut().for_each(|prompt| self.show_ended(who, prompt));
         Ok(prompt)
     }
 
@@ -204,8 +193,11 @@ impl History for Durable {
         which: Which,
         limit: usize,
     ) -> Result<Vec<Prompt>, StorageError> {
-        let who = who.clone();
-        self.database.read(move |db| prompts::newest(db, &who, which, limit)).await
+        let owner = who.clone();
+        let mut prompts = self.database.read(move |db| prompts::newest(db, &owner, which, limit)).await?;
+        prompts.iter_mut().for_each(|prompt| self.show_ended(who, prompt));
+        prompts.retain(|prompt| which.status.is_none_or(|status| prompt.status == status));
+        Ok(prompts)
     }
 
     async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError> {
@@ -226,12 +218,42 @@ impl History for Durable {
 }
 
 impl Durable {
+    /// After a failure nobody starts what cannot be kept.
+    async fn try_out(&self) -> Result<(), StorageError> {
+        let probe = self.segments.try_out().map_err(|error| journal_failed(&error))?;
+        self.sync(probe).await
+    }
+
+    async fn sync(&self, record: u64) -> Result<(), StorageError> {
+        let Some(syncer) = &self.syncer else { return Ok(()) };
+        syncer.sync(record).await.map_err(|error| journal_failed(&error))
+    }
+
+    /// The history did not take a prompt's end. Readers are told another one in its place, and that one waits
+    /// to be folded; meanwhile the journal has it, if it can.
+    fn keep_unfinished(&self, who: Principal, prompt: PromptId, last: &Batch) {
+        let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
+        let told = last.first().map(|untaken| Event { step: told, ..untaken.clone() });
+        remove_beside(self.segments.conclude(prompt, |log| codec::encode(told.as_slice(), log)));
+        self.unfinished.add(who, prompt);
+    }
+
     fn forget_running(&self, prompt: PromptId) {
-        let unneeded = self.segments.finish(prompt);
-        if !unneeded.is_empty() {
-            // Deleting takes its time, and nobody waits for it.
-            tokio::task::spawn_blocking(move || unneeded.iter().for_each(|path| segments::remove(path)));
+        remove_beside(self.segments.finish(prompt));
+    }
+
+    /// A prompt whose end waits to be folded has ended for everybody.
+    fn show_ended(&self, who: &Principal, prompt: &mut Prompt) {
+        if prompt.status == PromptStatus::InFlight && self.unfinished.has(who, prompt.id) {
+            prompt.status = PromptStatus::Error;
         }
+    }
+}
+
+/// Deleting takes its time, and nobody waits for it.
+fn remove_beside(unneeded: Vec<PathBuf>) {
+    if !unneeded.is_empty() {
+        tokio::task::spawn_blocking(move || unneeded.iter().for_each(|path| segments::remove(path)));
     }
 }
 

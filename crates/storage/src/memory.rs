@@ -2,7 +2,7 @@
 //! forgotten first. What runs is never forgotten.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -185,12 +185,10 @@ impl History for Memory {
         let mut state = self.state();
         state.forget_prompts(|_, prompt| prompt.ended.is_some() && prompt.created_at < time);
         let idle: Vec<_> = state.idle_order.iter().take_while(|(at, _)| *at < time).cloned().collect();
-        for (_, name) in idle
-            .into_iter()
-            .filter(|(_, name)| state.sessions[name].session.running.is_none())
-            .collect::<Vec<_>>()
-        {
-            state.forget_session(&name);
+        for (_, name) in idle {
+            if state.sessions[&name].session.running.is_none() {
+                state.forget_session(&name);
+            }
         }
         Ok(false)
     }
@@ -315,16 +313,14 @@ impl State {
     }
 
     fn forget_prompts(&mut self, which: impl Fn(&Principal, &PromptEntry) -> bool) {
-        let names: Vec<_> = self
+        let names: HashSet<_> = self
             .prompts
             .iter()
             .filter(|((who, _), prompt)| which(who, prompt))
             .map(|(name, _)| name.clone())
             .collect();
-        for name in names {
-            self.ended.retain(|ended| *ended != name);
-            self.forget_prompt(&name);
-        }
+        self.ended.retain(|ended| !names.contains(ended));
+        names.iter().for_each(|name| self.forget_prompt(name));
     }
 
     fn forget_prompt(&mut self, name: &PromptName) {

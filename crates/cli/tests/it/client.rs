@@ -35,7 +35,12 @@ pub(crate) async fn post(server: &Server, path: &str, headers: &str, body: &Valu
 
 /// Gets a page; an error if nobody listens, or nobody answers.
 pub(crate) async fn get(server: &Server, path: &str) -> io::Result<Response> {
-    send(server, &format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", server.address)).await
+    get_with(server, path, "").await
+}
+
+/// The same with more header lines.
+pub(crate) async fn get_with(server: &Server, path: &str, headers: &str) -> io::Result<Response> {
+    send(server, &format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", server.address)).await
 }
 
 async fn send(server: &Server, request: &str) -> io::Result<Response> {
@@ -59,6 +64,19 @@ impl Response {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         let found = lines.find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.unwrap_or_else(|| panic!("no {name} in {}", self.head)).1
+    }
+
+    /// All whole lines that come until the stream ends or its connection breaks.
+    pub(crate) async fn lines(mut self) -> String {
+        let mut lines = String::new();
+        loop {
+            let before = lines.len();
+            let read = soon("a line", self.body.read_line(&mut lines)).await;
+            if !lines[before..].ends_with('\n') || read.is_err() {
+                lines.truncate(before);
+                return lines;
+            }
+        }
     }
 
     /// The next delta of a stream; none at its end.

@@ -65,14 +65,22 @@ fn json(record: &impl Serialize) -> Vec<u8> {
 }
 
 /// Reads batches, one after the other, to the end.
-pub(crate) fn decode(mut bytes: &[u8]) -> Result<Vec<Batch>, StorageError> {
-    let mut batches = Vec::new();
-    while !bytes.is_empty() {
-        batches.push(
-            decode_batch(&mut bytes).ok_or_else(|| StorageError("a stored log cannot be read".to_owned()))?,
-        );
-    }
-    Ok(batches)
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Batch>, StorageError> {
+    batches(bytes).collect()
+}
+
+/// The batches, one after the other; the last one is an error if it is not whole and sound.
+pub(crate) fn batches(mut bytes: &[u8]) -> impl Iterator<Item = Result<Batch, StorageError>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let batch = decode_batch(&mut bytes);
+        if batch.is_none() {
+            bytes = &[];
+        }
+        Some(batch.ok_or_else(|| StorageError("a stored log cannot be read".to_owned())))
+    })
 }
 
 /// Reads one batch off the front of `bytes`; none if it is not whole and sound.
@@ -160,3 +168,6 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     *bytes = rest;
     Some(taken)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! Prompts in the history: claims, ends, logs and turns.
 
 use domain::{
-    Accepted, Claim, Ended, Event, NewPrompt, Principal, Prompt, PromptId, PromptStatus, Run, SessionId,
-    Step, Timestamp, Turn, Which,
+    Accepted, Batch, Claim, Ended, Event, NewPrompt, Principal, Prompt, PromptId, PromptStatus, Run,
+    SessionId, Step, StorageError, Timestamp, Turn, Which,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -79,11 +79,16 @@ fn latest_under(
     key: &str,
 ) -> rusqlite::Result<Option<Earlier>> {
     db.prepare_cached(
-        "SELECT id, accepted, retryable FROM prompts WHERE tenant = ? AND session = ? AND key = ? ORDER BY id DESC LIMIT 1",
+        "SELECT id, accepted, retryable FROM prompts INDEXED BY prompts_by_key
+         WHERE tenant = ? AND session = ? AND key = ? ORDER BY id DESC LIMIT 1",
     )?
     .query_row(params![who.tenant, session.0.as_bytes(), key], |row| {
         let beginning: Vec<u8> = row.get(1)?;
-        Ok(Earlier { id: PromptId(uuid(row, 0)?), accepted: acceptance(&beginning), may_be_retried: row.get(2)? })
+        Ok(Earlier {
+            id: PromptId(uuid(row, 0)?),
+            accepted: acceptance(&beginning),
+            may_be_retried: row.get(2)?,
+        })
     })
     .optional()
 }
@@ -157,8 +162,8 @@ pub(super) fn fold(db: &Connection, who: &Principal, prompt: PromptId, log: &[u8
     if changed == 0 {
         return Ok(());
     }
-    db.prepare_cached("INSERT INTO logs (tenant, prompt, format, body) VALUES (?, ?, ?, ?)")?
-        .execute(params![who.tenant, prompt.0.as_bytes(), codec::FORMAT, log])?;
+    db.prepare_cached("INSERT INTO logs (tenant, prompt, format, checksum, body) VALUES (?, ?, ?, ?, ?)")?
+        .execute(params![who.tenant, prompt.0.as_bytes(), codec::FORMAT, crc32c::crc32c(log), log])?;
     if let Some(turn) = &folded.turn {
         insert_turn(db, &folded, turn)?;
     }
@@ -222,14 +227,38 @@ fn insert_turn(db: &Connection, folded: &Folded, turn: &Turn) -> rusqlite::Resul
     Ok(())
 }
 
-/// A stored log: its format and its batches.
-pub(super) fn log(
-    db: &Connection,
-    who: &Principal,
-    prompt: PromptId,
-) -> rusqlite::Result<Option<(u32, Vec<u8>)>> {
-    db.prepare_cached("SELECT format, body FROM logs WHERE tenant = ? AND prompt = ?")?
-        .query_row(params![who.tenant, prompt.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+/// Ends a prompt whose log cannot be read, so that its session is free.
+pub(super) fn give_up(db: &Connection, who: &Principal, prompt: PromptId) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE prompts SET status = 'error', retryable = 1 WHERE tenant = ? AND id = ?")?
+        .execute(params![who.tenant, prompt.0.as_bytes()])?;
+    Ok(())
+}
+
+/// A log as it is stored.
+pub(super) struct StoredLog {
+    format: u32,
+    checksum: u32,
+    pub(super) body: Vec<u8>,
+}
+
+impl StoredLog {
+    pub(super) fn decode(&self) -> Result<Vec<Batch>, StorageError> {
+        if self.format > codec::FORMAT {
+            let format = self.format;
+            return Err(StorageError(format!("a newer release has stored this log (format {format})")));
+        }
+        if self.checksum != crc32c::crc32c(&self.body) {
+            return Err(StorageError("the stored log is damaged".to_owned()));
+        }
+        codec::decode(&self.body)
+    }
+}
+
+pub(super) fn log(db: &Connection, who: &Principal, prompt: PromptId) -> rusqlite::Result<Option<StoredLog>> {
+    db.prepare_cached("SELECT format, checksum, body FROM logs WHERE tenant = ? AND prompt = ?")?
+        .query_row(params![who.tenant, prompt.0.as_bytes()], |row| {
+            Ok(StoredLog { format: row.get(0)?, checksum: row.get(1)?, body: row.get(2)? })
+        })
         .optional()
 }
 
@@ -301,10 +330,17 @@ pub(super) fn newest(
     limit: usize,
 ) -> rusqlite::Result<Vec<Prompt>> {
     let (session, status) = (which.session.map(|id| *id.0.as_bytes()), which.status.map(status_name));
+    // Left to itself, SQLite would walk through all prompts of the tenant, because they are in order.
+    let index = match which {
+        Which { session: Some(_), .. } => "INDEXED BY prompts_of_session",
+        Which { status: Some(_), .. } => "INDEXED BY prompts_by_status",
+        Which { session: None, status: None } => "",
+    };
     let of_session = if session.is_some() { "session = ?2" } else { "?2 IS NULL" };
     let with_status = if status.is_some() { "status = ?3" } else { "?3 IS NULL" };
     db.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM prompts WHERE tenant = ?1 AND {of_session} AND {with_status} ORDER BY id DESC LIMIT ?4"
+        "SELECT {COLUMNS} FROM prompts {index} WHERE tenant = ?1 AND {of_session} AND {with_status}
+         ORDER BY id DESC LIMIT ?4"
     ))?
     .query_map(params![who.tenant, session, status, limit], from_row)?
     .collect()

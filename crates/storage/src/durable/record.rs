@@ -266,3 +266,70 @@ impl From<EndedRecord> for Ended {
         Self { outcome, cause: record.cause.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(ended: &Ended, stored: &str) {
+        assert_eq!(serde_json::to_string(&EndedRecord::from(ended)).unwrap(), stored);
+        let record: EndedRecord = serde_json::from_str(stored).unwrap();
+        assert_eq!(Ended::from(record), *ended);
+    }
+
+    #[test]
+    fn ends_are_stored_under_these_names() {
+        let done = |reason, cause| Ended { outcome: Outcome::Done(reason), cause };
+        check(&done(FinishReason::Stop, Cause::Model), r#"{"outcome":{"done":"stop"},"cause":"model"}"#);
+        check(&done(FinishReason::Length, Cause::Limit), r#"{"outcome":{"done":"length"},"cause":"limit"}"#);
+        let cancelled =
+            Ended { outcome: Outcome::Cancelled, cause: Cause::Client(CancelReason::UserInitiated) };
+        check(&cancelled, r#"{"outcome":"cancelled","cause":"client"}"#);
+        let failure = Failure {
+            retry_after: Some(Duration::from_millis(1_500)),
+            ..Failure::new(FailureKind::SilentAtStart, "nobody there")
+        };
+        check(
+            &Ended { outcome: Outcome::Failed(failure), cause: Cause::Recovery },
+            r#"{"outcome":{"failed":{"kind":"silent_at_start","message":"nobody there","retry_after_ms":1500}},"cause":"recovery"}"#,
+        );
+    }
+
+    #[test]
+    fn an_acceptance_of_format_1_is_read_and_what_a_later_release_adds_is_passed_over() {
+        let stored = r#"{
+            "prompt": "01900000-0000-7000-8000-000000000001",
+            "session": "01900000-0000-7000-8000-000000000002",
+            "answer": "01900000-0000-7000-8000-000000000003",
+            "question": {"text": "why?", "top_k": 5, "filters": {"filePath": ["*.rs"], "metadata.x": ["1"]}, "mood": "curious"},
+            "first_choice": {"provider": "local", "model": "llama"},
+            "trace": "4bf92f3577b34da6a3ce929d0e0e4736",
+            "added_later": true
+        }"#;
+        let record: AcceptedRecord = serde_json::from_str(stored).unwrap();
+        let accepted = Accepted::try_from(record).ok().unwrap();
+        assert_eq!(accepted.prompt.to_string(), "01900000-0000-7000-8000-000000000001");
+        assert_eq!((accepted.key, accepted.follows), (None, None));
+        let fields: Vec<_> = accepted.question.filters.keys().collect();
+        assert_eq!(fields, [&FilterField::FilePath, &FilterField::Metadata("x".to_owned())]);
+        assert_eq!(accepted.trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+    }
+
+    #[test]
+    fn ids_and_filters_that_cannot_be_are_refused() {
+        let stored = |prompt: &str, filter: &str| {
+            let id = "01900000-0000-7000-8000-000000000001";
+            format!(
+                r#"{{"prompt":"{prompt}","session":"{id}","answer":"{id}","trace":"1","first_choice":{{"provider":"","model":""}},
+                    "question":{{"text":"","top_k":1,"filters":{{"{filter}":[]}}}}}}"#
+            )
+        };
+        let is_read = |text: String| {
+            let record: AcceptedRecord = serde_json::from_str(&text).unwrap();
+            Accepted::try_from(record).is_ok()
+        };
+        assert!(is_read(stored("01900000-0000-7000-8000-000000000001", "title")));
+        assert!(!is_read(stored("no id", "title")));
+        assert!(!is_read(stored("01900000-0000-7000-8000-000000000001", "colour")));
+    }
+}

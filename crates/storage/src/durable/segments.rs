@@ -1,7 +1,8 @@
-//! The running logs on disk: append-only segment files. A record is its length, the crc32c of what follows,
-//! the prompt's id and one encoded batch; one write each. A segment is deleted when no running prompt needs
-//! it; a prompt that would pin an old one is copied forward, so the journal's size is bounded.
+//! The running logs on disk: append-only segment files, one write a batch. A segment is deleted when no
+//! running prompt needs it; a prompt that would pin an old one is copied forward, so the journal's size is
+//! bounded.
 
+mod frame;
 mod recovery;
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,24 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::PromptId;
-pub(crate) use recovery::{Recovered, recover};
+use frame::HEADER;
+pub(crate) use recovery::recover;
 
-/// What every segment begins with: a magic word and the format's number.
-const HEADER: [u8; 8] = *b"WSJ\0\x01\0\0\0";
+use super::Durability;
 
 /// What is written to see whether writing works again: more than a disk has left by accident.
 const PROBE_BYTES: usize = 64 * 1024;
-
-/// Length and checksum before, and the prompt's id in, every record.
-const RECORD_HEAD: usize = 8;
-const PROMPT_ID: usize = 16;
 
 /// The bounds of the journal.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalLimits {
     /// A segment is closed when it has grown to this size.
     pub segment_bytes: u64,
-    /// The journal is kept below this size by copying forward what pins its oldest segment.
+    /// The journal is kept to this size by copying forward what pins its oldest segments; or to twice what the
+    /// running logs have all together, should that be more.
     pub journal_bytes: u64,
 }
 
@@ -36,6 +34,7 @@ pub struct JournalLimits {
 pub(crate) struct Segments {
     folder: PathBuf,
     limits: JournalLimits,
+    durability: Durability,
     state: Mutex<State>,
 }
 
@@ -49,16 +48,23 @@ struct State {
     running: HashMap<PromptId, RunningLog>,
     /// The record that is being written, kept for its memory.
     record: Vec<u8>,
-    /// Segments with records that may not have reached the disk itself.
-    unsynced: Vec<Arc<File>>,
-    /// The last write failed.
+    /// Records written so far, so that a sync can tell which it took in.
+    written: u64,
+    unsynced: Unsynced,
+    /// Somebody is bringing things to the disk itself.
+    syncing: bool,
+    /// A write failed, and none has been tried out since.
     has_failed: bool,
+    /// A sync failed: what is in the segments so far may be lost.
+    is_in_doubt: bool,
 }
 
 struct Segment {
     number: u64,
     file: Arc<File>,
     length: u64,
+    /// So much of it was copied from others.
+    copied: u64,
 }
 
 /// A log that is running: all of it, encoded, from its first event.
@@ -70,29 +76,37 @@ struct RunningLog {
     oldest: Option<u64>,
 }
 
+/// What may not have reached the disk itself. Always empty where it need not.
+#[derive(Default)]
+pub(crate) struct Unsynced {
+    /// The last record in it.
+    pub(crate) up_to: u64,
+    /// Segments, and the folder of a new one.
+    pub(crate) files: Vec<Arc<File>>,
+    /// Segments that nobody needs once all that is on the disk.
+    pub(crate) replaced: Vec<PathBuf>,
+}
+
+/// What appending did.
+pub(crate) struct Appended {
+    /// The number of its record.
+    pub(crate) record: u64,
+    /// How long the log was before.
+    pub(crate) before: usize,
+    /// Files that nobody needs any more; they are the caller's to delete.
+    pub(crate) unneeded: Vec<PathBuf>,
+}
+
 impl Segments {
     /// An empty journal in a folder; what was there before must have been recovered.
-    pub(crate) fn create(folder: &Path, limits: JournalLimits) -> io::Result<Self> {
+    pub(crate) fn create(folder: &Path, limits: JournalLimits, durability: Durability) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
+        if durability == Durability::Power {
+            File::open(folder.parent().unwrap_or(folder))?.sync_all()?;
+        }
         let next_number = numbers_in(folder)?.last().map_or(1, |last| last + 1);
         let state = State { next_number, ..State::default() };
-        Ok(Self { folder: folder.to_owned(), limits, state: Mutex::new(state) })
-    }
-
-    /// Whether records can be written. After a failure that is tried out, with a block that is taken back, so
-    /// that nobody starts what cannot be kept.
-    pub(crate) fn check(&self) -> io::Result<()> {
-        let mut state = self.state();
-        if !state.has_failed {
-            return Ok(());
-        }
-        self.room(&mut state)?;
-        let active = state.active.as_ref().expect("there is a segment to write to");
-        let written = (&*active.file).write_all(&[0; PROBE_BYTES]);
-        active.file.set_len(active.length)?;
-        written?;
-        state.has_failed = false;
-        Ok(())
+        Ok(Self { folder: folder.to_owned(), limits, durability, state: Mutex::new(state) })
     }
 
     /// A prompt begins to run; the beginning of its log is kept with its claim.
@@ -101,31 +115,38 @@ impl Segments {
         self.state().running.insert(prompt, log);
     }
 
-    /// Appends a batch. It survives the process when this returns. Gives back how long the log was before;
-    /// none if the prompt is not running.
+    /// Appends a batch; none if the prompt is not running. It survives the process when this returns.
     pub(crate) fn append(
         &self,
         prompt: PromptId,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> io::Result<Option<usize>> {
+    ) -> io::Result<Option<Appended>> {
         let mut state = self.state();
         let Some(log) = state.running.get_mut(&prompt) else { return Ok(None) };
         let before = log.encoded.len();
         encode(&mut log.encoded);
-        let written = self.room(&mut state).and_then(|()| write(&mut state, prompt, before));
-        state.has_failed = written.is_err();
-        if let Err(error) = written {
+        let unneeded = self.write(&mut state, prompt, before).inspect_err(|_| {
             state.running.get_mut(&prompt).expect("it was found just now").encoded.truncate(before);
-            return Err(error);
-        }
-        Ok(Some(before))
+        })?;
+        Ok(Some(Appended { record: state.written, before, unneeded }))
     }
 
-    /// Takes back what was appended to a log since it had this length.
+    /// Takes back what was appended to a log since it had this length. In its segment it stays until the next
+    /// record of the log takes its place.
     pub(crate) fn retract(&self, prompt: PromptId, length: usize) {
         if let Some(log) = self.state().running.get_mut(&prompt) {
             log.encoded.truncate(length);
         }
+    }
+
+    /// Appends the end that readers are told of: to the log in any case, and to its segment if that works.
+    /// Gives out the files that nobody needs any more.
+    pub(crate) fn conclude(&self, prompt: PromptId, encode: impl FnOnce(&mut Vec<u8>)) -> Vec<PathBuf> {
+        let mut state = self.state();
+        let Some(log) = state.running.get_mut(&prompt) else { return Vec::new() };
+        let before = log.encoded.len();
+        encode(&mut log.encoded);
+        self.write(&mut state, prompt, before).unwrap_or_default()
     }
 
     /// The whole log of a running prompt, encoded.
@@ -140,68 +161,165 @@ impl Segments {
         self.unneeded(&mut state)
     }
 
-    /// The files with records that may not have reached the disk itself; they are the caller's to sync.
-    pub(crate) fn take_unsynced(&self) -> Vec<Arc<File>> {
-        std::mem::take(&mut self.state().unsynced)
+    /// Whether a write failed, and none has been tried out since.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state().has_failed
     }
 
-    /// Files that could not be synced and must be before anything counts as synced.
-    pub(crate) fn mark_unsynced(&self, files: Vec<Arc<File>>) {
-        self.state().unsynced.extend(files);
+    /// Tries out whether records can be written, with a block that is taken back. Gives out its number, as if
+    /// it were a record.
+    pub(crate) fn try_out(&self) -> io::Result<u64> {
+        let mut state = self.state();
+        for path in self.room(&mut state)? {
+            remove(&path);
+        }
+        let active = state.active.as_ref().expect("there is a segment to write to");
+        let written = (&*active.file).write_all(&[0; PROBE_BYTES]);
+        cut_back(&mut state).and(written)?;
+        state.has_failed = false;
+        state.written += 1;
+        Ok(state.written)
     }
 
-    /// Sees to it that there is a segment to write to.
-    fn room(&self, state: &mut State) -> io::Result<()> {
-        if state.active.as_ref().is_some_and(|active| active.length < self.limits.segment_bytes) {
-            return Ok(());
+    /// What may not have reached the disk itself; it is the caller's to sync, and to tell what came of it.
+    pub(crate) fn begin_sync(&self) -> Unsynced {
+        let mut state = self.state();
+        state.syncing = true;
+        Unsynced { up_to: state.written, ..std::mem::take(&mut state.unsynced) }
+    }
+
+    /// All of it is on the disk.
+    pub(crate) fn synced(&self) {
+        self.state().syncing = false;
+    }
+
+    /// It did not reach the disk. Nobody can know what is in those files now, so nothing may follow there, and
+    /// what runs is written anew.
+    pub(crate) fn sync_failed(&self, replaced: Vec<PathBuf>) {
+        let mut state = self.state();
+        state.syncing = false;
+        state.has_failed = true;
+        state.is_in_doubt = true;
+        state.unsynced.replaced.extend(replaced);
+        close_active(&mut state);
+    }
+
+    /// One more file to sync.
+    #[cfg(test)]
+    pub(crate) fn add_unsynced(&self, file: File) {
+        self.state().unsynced.files.push(Arc::new(file));
+    }
+
+    /// Bytes of all segments.
+    #[cfg(test)]
+    fn bytes(&self) -> u64 {
+        let state = self.state();
+        state.closed.values().sum::<u64>() + state.active.as_ref().map_or(0, |active| active.length)
+    }
+
+    /// Writes what a prompt's log has from `from` on; gives out the files that nobody needs any more.
+    fn write(&self, state: &mut State, prompt: PromptId, from: usize) -> io::Result<Vec<PathBuf>> {
+        let written = self.room(state).and_then(|unneeded| {
+            self.write_record(state, prompt, from)?;
+            Ok(unneeded)
+        });
+        state.has_failed |= written.is_err();
+        written
+    }
+
+    fn write_record(&self, state: &mut State, prompt: PromptId, from: usize) -> io::Result<()> {
+        let State { active: Some(active), running, record, written, unsynced, .. } = state else {
+            unreachable!("there is a segment to write to")
+        };
+        let log = running.get_mut(&prompt).expect("only running logs are written");
+        frame::fill(record, prompt, &log.encoded[from..]);
+        if let Err(error) = (&*active.file).write_all(record) {
+            // Part of the record may be there.
+            let _ = cut_back(state);
+            return Err(error);
+        }
+        active.length += record.len() as u64;
+        *written += 1;
+        log.oldest.get_or_insert(active.number);
+        let is_new = || !unsynced.files.iter().any(|file| Arc::ptr_eq(file, &active.file));
+        if self.durability == Durability::Power && is_new() {
+            unsynced.files.push(active.file.clone());
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is a segment to write to; gives out the files that nobody needs any more.
+    fn room(&self, state: &mut State) -> io::Result<Vec<PathBuf>> {
+        let is_full = |active: &Segment| active.length - active.copied >= self.limits.segment_bytes;
+        if state.active.as_ref().is_some_and(|active| !is_full(active)) {
+            return Ok(Vec::new());
         }
         let number = state.next_number;
         let path = path_of(&self.folder, number);
         let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
         state.next_number += 1;
-        if let Err(error) = file.write_all(&HEADER) {
-            let _ = fs::remove_file(&path);
+        if let Err(error) = file.write_all(&HEADER).and_then(|()| self.note_new_file(state)) {
+            remove(&path);
             return Err(error);
         }
-        state.closed.extend(state.active.take().map(|segment| (segment.number, segment.length)));
-        state.active = Some(Segment { number, file: Arc::new(file), length: HEADER.len() as u64 });
-        self.copy_forward(state)
+        close_active(state);
+        state.active = Some(Segment { number, file: Arc::new(file), length: HEADER.len() as u64, copied: 0 });
+        self.copy_forward(state)?;
+        Ok(self.unneeded(state))
     }
 
-    /// Keeps the journal below its bound: the logs that pin the oldest segments are written anew into the
-    /// active one, whole, until what is left is small enough.
-    fn copy_forward(&self, state: &mut State) -> io::Result<()> {
-        let mut excess = state.closed.values().sum::<u64>().saturating_sub(self.limits.journal_bytes);
-        let mut pinning = Vec::new();
-        for (number, length) in &state.closed {
-            if excess == 0 {
-                break;
-            }
-            let pins =
-                |(prompt, log): (&PromptId, &RunningLog)| (log.oldest == Some(*number)).then_some(*prompt);
-            pinning.extend(state.running.iter().filter_map(pins));
-            excess = excess.saturating_sub(*length);
-        }
-        for prompt in pinning {
-            let log = state.running.get_mut(&prompt).expect("it was found just now");
-            let (oldest, claimed) = (log.oldest.take(), log.claimed);
-            if let Err(error) = write(state, prompt, claimed) {
-                state.running.get_mut(&prompt).expect("it was found just now").oldest = oldest;
-                return Err(error);
-            }
-        }
-        for path in self.unneeded(state) {
-            remove(&path);
+    /// A new file's name is on the disk once its folder is.
+    fn note_new_file(&self, state: &mut State) -> io::Result<()> {
+        if self.durability == Durability::Power {
+            state.unsynced.files.push(Arc::new(File::open(&self.folder)?));
         }
         Ok(())
     }
 
-    /// Closed segments before the first that a running prompt needs.
+    /// Keeps the journal to its bound, with room for a whole new segment: the logs that pin the oldest ones
+    /// are written anew into the active one, whole, until what is left is small enough.
+    fn copy_forward(&self, state: &mut State) -> io::Result<()> {
+        let running: usize = state.running.values().map(|log| log.encoded.len()).sum();
+        let allowed = self.limits.journal_bytes.max(2 * running as u64);
+        let mut bytes = state.closed.values().sum::<u64>() + self.limits.segment_bytes;
+        let mut pinning = Vec::new();
+        for (number, length) in &state.closed {
+            if bytes <= allowed && !state.is_in_doubt {
+                break;
+            }
+            for (prompt, log) in state.running.iter().filter(|(_, log)| log.oldest == Some(*number)) {
+                pinning.push(*prompt);
+                bytes += log.encoded.len() as u64;
+            }
+            bytes -= length;
+        }
+        for prompt in pinning {
+            let log = state.running.get_mut(&prompt).expect("it was found just now");
+            let (oldest, claimed) = (log.oldest.take(), log.claimed);
+            if let Err(error) = self.write_record(state, prompt, claimed) {
+                state.running.get_mut(&prompt).expect("it was found just now").oldest = oldest;
+                return Err(error);
+            }
+        }
+        state.is_in_doubt = false;
+        if let Some(active) = &mut state.active {
+            active.copied = active.length;
+        }
+        Ok(())
+    }
+
+    /// Closed segments before the first that a running prompt needs. What was copied from them must be on
+    /// the disk before they go.
     fn unneeded(&self, state: &mut State) -> Vec<PathBuf> {
         let needed = state.running.values().filter_map(|log| log.oldest).min().unwrap_or(u64::MAX);
         let kept = state.closed.split_off(&needed);
         let unneeded = std::mem::replace(&mut state.closed, kept);
-        unneeded.into_keys().map(|number| path_of(&self.folder, number)).collect()
+        let unneeded = unneeded.into_keys().map(|number| path_of(&self.folder, number));
+        if state.syncing || !state.unsynced.files.is_empty() {
+            state.unsynced.replaced.extend(unneeded);
+            return Vec::new();
+        }
+        unneeded.chain(std::mem::take(&mut state.unsynced.replaced)).collect()
     }
 
     /// Every change of the state is whole before anything can panic, so a poisoned lock is still good.
@@ -210,26 +328,17 @@ impl Segments {
     }
 }
 
-/// Writes what a prompt's log has from `from` on as one record.
-fn write(state: &mut State, prompt: PromptId, from: usize) -> io::Result<()> {
-    let State { active: Some(active), running, record, unsynced, .. } = state else {
-        unreachable!("there is a segment to write to")
-    };
-    let log = running.get_mut(&prompt).expect("only running logs are written");
-    fill_record(record, prompt, &log.encoded[from..]);
-    if let Err(error) = (&*active.file).write_all(record) {
-        // Part of the record may be there. If it cannot be cut off, nothing may follow it.
-        if active.file.set_len(active.length).is_err() {
-            state.closed.extend(state.active.take().map(|segment| (segment.number, segment.length)));
-        }
-        return Err(error);
+/// Takes what is behind the last whole record off the active segment. If that fails, nothing may follow there.
+fn cut_back(state: &mut State) -> io::Result<()> {
+    let cut = state.active.as_ref().map_or(Ok(()), |active| active.file.set_len(active.length));
+    if cut.is_err() {
+        close_active(state);
     }
-    active.length += record.len() as u64;
-    log.oldest.get_or_insert(active.number);
-    if !unsynced.iter().any(|file| Arc::ptr_eq(file, &active.file)) {
-        unsynced.push(active.file.clone());
-    }
-    Ok(())
+    cut
+}
+
+fn close_active(state: &mut State) {
+    state.closed.extend(state.active.take().map(|segment| (segment.number, segment.length)));
 }
 
 /// Deletes a segment. One that stays is only read once more by the next recovery.
@@ -239,18 +348,6 @@ pub(crate) fn remove(path: &Path) {
     {
         tracing::warn!(path = %path.display(), %error, "a journal segment that is not needed cannot be deleted");
     }
-}
-
-fn fill_record(record: &mut Vec<u8>, prompt: PromptId, batches: &[u8]) {
-    record.clear();
-    record.extend([0; RECORD_HEAD]);
-    record.extend(prompt.0.as_bytes());
-    record.extend(batches);
-    let body = &record[RECORD_HEAD..];
-    let length = u32::try_from(body.len()).expect("a log is far smaller than 4 GiB");
-    let checksum = crc32c::crc32c(body);
-    record[..4].copy_from_slice(&length.to_le_bytes());
-    record[4..RECORD_HEAD].copy_from_slice(&checksum.to_le_bytes());
 }
 
 fn path_of(folder: &Path, number: u64) -> PathBuf {
@@ -271,3 +368,6 @@ fn numbers_in(folder: &Path) -> io::Result<Vec<u64>> {
     numbers.sort_unstable();
     Ok(numbers)
 }
+
+#[cfg(test)]
+mod tests;

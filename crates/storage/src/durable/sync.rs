@@ -1,40 +1,154 @@
 //! Grouped syncs: whoever waits for the disk waits together.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::segments::Segments;
+use super::segments::{Segments, Unsynced, remove};
 
 /// Brings what was written to the disk itself.
-#[derive(Default)]
 pub(crate) struct Syncer {
-    /// Writes that want to be synced.
-    written: AtomicU64,
-    /// So many of them are. Held while a sync is under way, so that the next one takes in all who came
-    /// meanwhile.
-    synced: Mutex<u64>,
+    segments: Arc<Segments>,
+    /// Held while a sync is under way, so that the next one takes in all who came meanwhile.
+    progress: Arc<Mutex<Progress>>,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// Records up to this one are on the disk, if they did not fail.
+    synced: u64,
+    /// Records up to this one may be lost.
+    failed: u64,
+    failure: String,
+    /// How often the disk was waited for.
+    syncs: u64,
 }
 
 impl Syncer {
-    /// Returns when everything written before the call is on the disk.
-    pub(crate) async fn sync(&self, segments: &Segments) -> io::Result<()> {
-        let mine = self.written.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut synced = self.synced.lock().await;
-        if *synced >= mine {
-            return Ok(());
+    pub(crate) fn new(segments: Arc<Segments>) -> Self {
+        Self { segments, progress: Arc::default() }
+    }
+
+    /// Returns when this record is on the disk. One that a sync has failed to bring there is not tried again:
+    /// the system may have forgotten it, and would report success.
+    pub(crate) async fn sync(&self, record: u64) -> io::Result<()> {
+        let mut progress = self.progress.clone().lock_owned().await;
+        if record > progress.synced.max(progress.failed) {
+            let segments = self.segments.clone();
+            let syncing = tokio::task::spawn_blocking(move || {
+                progress.sync(&segments);
+                progress
+            });
+            progress = syncing.await.map_err(io::Error::other)?;
         }
-        let written = self.written.load(Ordering::SeqCst);
-        let files = segments.take_unsynced();
-        let syncing = files.clone();
-        let done =
-            tokio::task::spawn_blocking(move || syncing.iter().try_for_each(|file| file.sync_data())).await;
-        let done = done.unwrap_or_else(|panic| Err(io::Error::other(panic)));
-        match done {
-            Ok(()) => *synced = written,
-            Err(_) => segments.mark_unsynced(files),
+        if record <= progress.failed {
+            return Err(io::Error::other(progress.failure.clone()));
         }
-        done
+        Ok(())
+    }
+}
+
+impl Progress {
+    fn sync(&mut self, segments: &Segments) {
+        let Unsynced { up_to, files, replaced } = segments.begin_sync();
+        match files.iter().try_for_each(|file| file.sync_data()) {
+            Ok(()) => {
+                replaced.iter().for_each(|path| remove(path));
+                segments.synced();
+                self.synced = up_to;
+            }
+            Err(error) => {
+                segments.sync_failed(replaced);
+                (self.failed, self.failure) = (up_to, error.to_string());
+            }
+        }
+        self.syncs += 1;
+        tracing::trace!(up_to, syncs = self.syncs, failed = self.failed, "the journal was synced");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use domain::{PromptId, Timestamp};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::durable::{Durability, JournalLimits};
+
+    struct Journal {
+        segments: Arc<Segments>,
+        syncer: Arc<Syncer>,
+        prompt: PromptId,
+        _folder: TempDir,
+    }
+
+    impl Journal {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let limits = JournalLimits { segment_bytes: 10_000, journal_bytes: 40_000 };
+            let segments = Arc::new(Segments::create(folder.path(), limits, Durability::Power).unwrap());
+            let prompt = PromptId::new(Timestamp::from_micros(1));
+            segments.start(prompt, Vec::new());
+            Self { syncer: Arc::new(Syncer::new(segments.clone())), segments, prompt, _folder: folder }
+        }
+
+        fn append(&self) -> u64 {
+            self.segments.append(self.prompt, |log| log.extend(b"text")).unwrap().unwrap().record
+        }
+
+        async fn syncs(&self) -> u64 {
+            self.syncer.progress.lock().await.syncs
+        }
+    }
+
+    #[tokio::test]
+    async fn many_who_wait_share_few_syncs() {
+        let journal = Journal::new();
+        let mut waiting = Vec::new();
+        for _ in 0..1_000 {
+            let (syncer, record) = (journal.syncer.clone(), journal.append());
+            waiting.push(tokio::spawn(async move { syncer.sync(record).await }));
+        }
+        for waiter in waiting {
+            waiter.await.unwrap().unwrap();
+        }
+        assert_eq!(journal.syncs().await, 1, "all were written before the first was waited for");
+        let record = journal.append();
+        journal.syncer.sync(record).await.unwrap();
+        assert_eq!(journal.syncs().await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_sync_that_fails_fails_all_that_it_took_in_and_nothing_later() {
+        let journal = Journal::new();
+        let records = [journal.append(), journal.append()];
+        // A pipe cannot be synced.
+        let pipe = OwnedFd::from(io::pipe().unwrap().1);
+        journal.segments.add_unsynced(File::from(pipe));
+        for record in records {
+            journal.syncer.sync(record).await.unwrap_err();
+        }
+        assert_eq!(journal.syncs().await, 1, "what failed is not tried again");
+        assert!(journal.segments.has_failed());
+
+        let record = journal.append();
+        journal.syncer.sync(record).await.unwrap();
+        journal.syncer.sync(records[0]).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_sync_goes_on_when_whoever_waited_for_it_has_left() {
+        let journal = Journal::new();
+        let record = journal.append();
+        let left = pin!(journal.syncer.sync(record)).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(left.is_pending());
+        journal.syncer.sync(record).await.unwrap();
+        assert_eq!(journal.syncs().await, 1);
     }
 }

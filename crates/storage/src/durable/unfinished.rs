@@ -1,41 +1,53 @@
-//! Prompts that have ended for their readers, but whose ends the history has not taken yet.
+//! Prompts that have ended for their readers, but whose ends the history has not taken yet. Their logs are
+//! still among the running ones, with the end that readers were told.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::{Batch, Cause, Ended, Event, Principal, PromptId, Run, Step};
+use domain::{Principal, PromptId};
 
-use super::codec;
-
-/// The logs that wait to be folded, with the end that readers were told.
+/// The prompts that wait to be folded.
 #[derive(Default)]
 pub(crate) struct Unfinished {
-    logs: Mutex<HashMap<PromptId, (Principal, Vec<u8>)>>,
+    prompts: Mutex<HashMap<PromptId, Principal>>,
 }
 
 impl Unfinished {
-    /// Keeps the log of a prompt whose last batch was not taken. In its place stands what readers are told.
-    pub(crate) fn add(&self, run: Run, mut log: Vec<u8>, last: &Batch) {
-        if let Some(untaken) = last.first() {
-            let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
-            codec::encode(&[Event { step: told, ..untaken.clone() }], &mut log);
-        }
-        self.logs().insert(run.prompt, (run.who, log));
+    pub(crate) fn add(&self, who: Principal, prompt: PromptId) {
+        self.prompts().insert(prompt, who);
     }
 
-    pub(crate) fn all(&self) -> Vec<(Principal, PromptId, Vec<u8>)> {
-        self.logs().iter().map(|(prompt, (who, log))| (who.clone(), *prompt, log.clone())).collect()
+    pub(crate) fn all(&self) -> Vec<(Principal, PromptId)> {
+        self.prompts().iter().map(|(prompt, who)| (who.clone(), *prompt)).collect()
     }
 
-    pub(crate) fn log(&self, who: &Principal, prompt: PromptId) -> Option<Vec<u8>> {
-        self.logs().get(&prompt).filter(|(owner, _)| owner == who).map(|(_, log)| log.clone())
+    pub(crate) fn has(&self, who: &Principal, prompt: PromptId) -> bool {
+        self.prompts().get(&prompt) == Some(who)
     }
 
     pub(crate) fn remove(&self, prompt: PromptId) {
-        self.logs().remove(&prompt);
+        self.prompts().remove(&prompt);
     }
 
-    fn logs(&self) -> MutexGuard<'_, HashMap<PromptId, (Principal, Vec<u8>)>> {
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn prompts(&self) -> MutexGuard<'_, HashMap<PromptId, Principal>> {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_prompt_waits_under_its_owners_name_until_it_is_folded() {
+        let (unfinished, prompt) = (Unfinished::default(), PromptId::new(Timestamp::from_micros(1)));
+        let stranger = Principal { tenant: "stranger".to_owned() };
+        unfinished.add(Principal::local(), prompt);
+        assert_eq!(unfinished.all(), [(Principal::local(), prompt)]);
+        assert!(unfinished.has(&Principal::local(), prompt) && !unfinished.has(&stranger, prompt));
+        unfinished.remove(prompt);
+        assert!(unfinished.all().is_empty() && !unfinished.has(&Principal::local(), prompt));
     }
 }

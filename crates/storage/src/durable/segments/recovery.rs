@@ -1,106 +1,126 @@
-//! Reading a journal that a dead process left behind. A torn tail is dropped; a file with damage in its
-//! middle is set aside under another name, never deleted.
+//! Reading a journal that a dead process left behind. A torn tail is dropped. Damage costs the records it
+//! hit and no others, and a file with damage is set aside under another name, never deleted.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use domain::PromptId;
+use domain::{PromptId, Timestamp};
 use tracing::{error, info};
 
-use super::{HEADER, PROMPT_ID, RECORD_HEAD, numbers_in, path_of};
+use super::frame::{self, Frame, HEADER, MAGIC};
+use super::{numbers_in, path_of, remove};
 
 /// What a journal had.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// The encoded batches of each prompt, in the order they were written.
+    /// The encoded batches of each wanted prompt, in the order they were written.
     pub(crate) logs: HashMap<PromptId, Vec<u8>>,
-    /// The segments that were read; to be deleted once their logs are folded.
-    pub(crate) segments: Vec<PathBuf>,
+    sound: Vec<PathBuf>,
+    damaged: Vec<PathBuf>,
 }
 
-/// Reads all segments in a folder.
-pub(crate) fn recover(folder: &Path) -> io::Result<Recovered> {
+/// Reads all segments in a folder, and keeps what they have of the wanted prompts. Changes nothing, so that
+/// it can be done again should the process die before it has used what it read.
+pub(crate) fn recover(folder: &Path, wanted: impl Fn(PromptId) -> bool) -> io::Result<Recovered> {
     let mut recovered = Recovered::default();
     let numbers = if folder.exists() { numbers_in(folder)? } else { Vec::new() };
-    for number in numbers {
-        let path = path_of(folder, number);
+    for path in numbers.into_iter().map(|number| path_of(folder, number)) {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             // It was not needed, and its deletion was still under way.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        let read = read_segment(&bytes, |prompt, batches| {
-            recovered.logs.entry(prompt).or_default().extend(batches);
-        });
-        match read {
-            Tail::Clean => recovered.segments.push(path),
-            Tail::Torn { at } => {
-                info!(path = %path.display(), dropped = bytes.len() - at, "a torn record at the end was dropped");
-                recovered.segments.push(path);
+        let condition = read_segment(&bytes, |prompt, batches| {
+            if wanted(prompt) {
+                recovered.logs.entry(prompt).or_default().extend(batches);
             }
-            Tail::Damaged { at } => {
-                let aside = path.with_extension("log.corrupt");
-                fs::rename(&path, &aside)?;
-                error!(path = %aside.display(), at, "a journal segment is damaged: what came before was recovered, and the file was set aside");
+        });
+        match condition {
+            Condition::Sound => recovered.sound.push(path),
+            Condition::Torn { at } => {
+                info!(path = %path.display(), bytes = bytes.len() - at, "a torn record at the end is dropped");
+                recovered.sound.push(path);
+            }
+            Condition::Damaged { at } => {
+                error!(path = %path.display(), at, "a journal segment is damaged: what is sound in it is kept");
+                recovered.damaged.push(path);
             }
         }
     }
     Ok(recovered)
 }
 
-/// How a segment ends.
+impl Recovered {
+    /// The logs are kept elsewhere now: segments are deleted, and damaged ones set aside.
+    pub(crate) fn clear_away(&self, now: Timestamp) -> io::Result<()> {
+        self.sound.iter().for_each(|path| remove(path));
+        self.damaged.iter().try_for_each(|path| set_aside(path, now))
+    }
+
+    /// Nobody knows the prompts of this journal any more: all of it is set aside.
+    pub(crate) fn set_aside(&self, now: Timestamp) -> io::Result<()> {
+        self.sound.iter().chain(&self.damaged).try_for_each(|path| set_aside(path, now))
+    }
+}
+
+fn set_aside(path: &Path, now: Timestamp) -> io::Result<()> {
+    let aside = path.with_extension(format!("log.corrupt-{}", now.micros()));
+    fs::rename(path, &aside)?;
+    error!(path = %aside.display(), "a journal segment was set aside");
+    Ok(())
+}
+
+/// What a segment is like.
 #[derive(Debug, PartialEq, Eq)]
-enum Tail {
-    Clean,
-    /// The last write did not get through; nothing sound follows.
+enum Condition {
+    Sound,
+    /// The last write did not get through.
     Torn {
         at: usize,
     },
-    /// Something is wrong, and it is not just the last write.
+    /// Something else is wrong, first here.
     Damaged {
         at: usize,
     },
 }
 
-/// Gives out the records of a segment, up to the first that is not sound.
-fn read_segment(bytes: &[u8], mut record: impl FnMut(PromptId, &[u8])) -> Tail {
+/// Gives out the sound records of a segment.
+fn read_segment(bytes: &[u8], mut record: impl FnMut(PromptId, &[u8])) -> Condition {
     if bytes.len() < HEADER.len() && HEADER.starts_with(bytes) {
-        return Tail::Torn { at: 0 };
+        return Condition::Torn { at: 0 };
     }
+    let mut damaged = None;
     if !bytes.starts_with(&HEADER) {
-        return Tail::Damaged { at: 0 };
+        damaged = Some(0);
+        if bytes.starts_with(&HEADER[..MAGIC]) {
+            // A newer release wrote it, and what it means is not known here.
+            return Condition::Damaged { at: 0 };
+        }
     }
-    let mut at = HEADER.len();
+    let mut at = HEADER.len().min(bytes.len());
     while at < bytes.len() {
-        let Some((prompt, batches)) = sound_record(&bytes[at..]) else {
-            // Whether the rest is a torn write or damage shows in what comes after it.
-            let damaged = (at + 1..bytes.len()).any(|later| begins_record(&bytes[later..]));
-            return if damaged { Tail::Damaged { at } } else { Tail::Torn { at } };
+        let rest = &bytes[at..];
+        let frame = frame::look(rest);
+        if let Frame::Sound { prompt, batches, length } = frame {
+            record(prompt, batches);
+            at += length;
+            continue;
+        }
+        let Some(skipped) = frame::next_sound(rest) else {
+            let torn = frame == Frame::Cut || rest.iter().all(|byte| *byte == 0);
+            return match damaged {
+                None if torn => Condition::Torn { at },
+                _ => Condition::Damaged { at: damaged.unwrap_or(at) },
+            };
         };
-        record(prompt, batches);
-        at += RECORD_HEAD + PROMPT_ID + batches.len();
+        damaged.get_or_insert(at);
+        at += skipped;
     }
-    Tail::Clean
+    damaged.map_or(Condition::Sound, |at| Condition::Damaged { at })
 }
 
-/// Whether a sound record begins here. Looked for at every byte, so what cannot be the id of a prompt is
-/// passed over before any checksum is computed.
-fn begins_record(bytes: &[u8]) -> bool {
-    let (version, variant) = (bytes.get(RECORD_HEAD + 6), bytes.get(RECORD_HEAD + 8));
-    let may_be_id =
-        version.is_some_and(|byte| byte >> 4 == 7) && variant.is_some_and(|byte| byte >> 6 == 0b10);
-    may_be_id && sound_record(bytes).is_some()
-}
-
-/// The record at the beginning of `bytes`, if it is whole and its checksum is right.
-fn sound_record(bytes: &[u8]) -> Option<(PromptId, &[u8])> {
-    let (head, rest) = bytes.split_at_checked(RECORD_HEAD)?;
-    let length = u32::from_le_bytes(head[..4].try_into().ok()?) as usize;
-    let checksum = u32::from_le_bytes(head[4..].try_into().ok()?);
-    let body = rest.get(..length)?;
-    let (prompt, batches) = body.split_first_chunk::<PROMPT_ID>()?;
-    (crc32c::crc32c(body) == checksum).then(|| (PromptId(uuid::Uuid::from_bytes(*prompt)), batches))
-}
+#[cfg(test)]
+mod tests;

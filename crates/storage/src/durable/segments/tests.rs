@@ -1,0 +1,219 @@
+//! Segments as they fill, close, are copied from and deleted.
+
+use domain::Timestamp;
+use tempfile::TempDir;
+
+use super::*;
+
+const LIMITS: JournalLimits = JournalLimits { segment_bytes: 1_000, journal_bytes: 4_000 };
+
+fn journal(durability: Durability) -> (TempDir, Segments) {
+    let folder = tempfile::tempdir().unwrap();
+    let segments = Segments::create(folder.path(), LIMITS, durability).unwrap();
+    (folder, segments)
+}
+
+fn start(segments: &Segments) -> PromptId {
+    let prompt = PromptId::new(Timestamp::from_micros(1));
+    segments.start(prompt, b"beginning ".to_vec());
+    prompt
+}
+
+/// Appends so many bytes, and deletes what nobody needs any more.
+fn append(segments: &Segments, prompt: PromptId, bytes: usize) {
+    let appended = segments.append(prompt, |log| log.extend(vec![b'.'; bytes])).unwrap().unwrap();
+    appended.unneeded.iter().for_each(|path| remove(path));
+}
+
+fn finish(segments: &Segments, prompt: PromptId) {
+    segments.finish(prompt).iter().for_each(|path| remove(path));
+}
+
+/// The sizes of the files on disk, by number.
+fn sizes(folder: &TempDir) -> Vec<u64> {
+    let numbers = numbers_in(folder.path()).unwrap();
+    numbers.iter().map(|number| fs::metadata(path_of(folder.path(), *number)).unwrap().len()).collect()
+}
+
+fn recovered(folder: &TempDir, prompt: PromptId) -> Vec<u8> {
+    recover(folder.path(), |_| true).unwrap().logs.remove(&prompt).unwrap_or_default()
+}
+
+#[test]
+fn what_is_appended_is_on_disk_without_the_beginning_that_the_claim_has() {
+    let (folder, segments) = journal(Durability::Process);
+    let (one, other) = (start(&segments), start(&segments));
+    for (prompt, text) in [(one, "a"), (other, "x"), (one, "bc"), (other, "yz")] {
+        segments.append(prompt, |log| log.extend(text.as_bytes())).unwrap().unwrap();
+    }
+    assert_eq!(recovered(&folder, one), b"abc");
+    assert_eq!(recovered(&folder, other), b"xyz");
+    assert_eq!(segments.log(one).unwrap(), b"beginning abc");
+    assert_eq!(sizes(&folder), [segments.bytes()]);
+}
+
+#[test]
+fn a_prompt_that_is_not_running_takes_nothing() {
+    let (folder, segments) = journal(Durability::Process);
+    let prompt = start(&segments);
+    finish(&segments, prompt);
+    assert!(segments.append(prompt, |_| unreachable!("nobody encodes")).unwrap().is_none());
+    assert_eq!((segments.log(prompt), sizes(&folder)), (None, vec![]));
+}
+
+#[test]
+fn a_full_segment_is_closed_and_deleted_when_its_last_prompt_has_ended() {
+    let (folder, segments) = journal(Durability::Process);
+    let (one, other) = (start(&segments), start(&segments));
+    append(&segments, one, 500);
+    append(&segments, other, 500);
+    append(&segments, one, 500);
+    assert_eq!(sizes(&folder).len(), 2);
+    finish(&segments, other);
+    assert_eq!(sizes(&folder).len(), 2, "one needs the first segment still");
+    finish(&segments, one);
+    assert_eq!(sizes(&folder).len(), 1, "the active one stays");
+    append(&segments, start(&segments), 10);
+    assert_eq!(sizes(&folder), [segments.bytes()]);
+}
+
+#[test]
+fn closed_files_are_not_kept_open() {
+    let (_folder, segments) = journal(Durability::Process);
+    for _ in 0..20 {
+        let prompt = start(&segments);
+        append(&segments, prompt, 1_000);
+        finish(&segments, prompt);
+    }
+    assert!(segments.state().unsynced.files.is_empty());
+}
+
+#[test]
+fn a_long_prompt_among_short_ones_is_copied_forward_and_the_bound_holds() {
+    let (folder, segments) = journal(Durability::Process);
+    let (long, mut expected) = (start(&segments), Vec::new());
+    let largest_record = 500 + 24;
+    for round in 0..2_000_usize {
+        if round % 20 == 0 {
+            append(&segments, long, 1);
+            expected.push(b'.');
+        }
+        let short = start(&segments);
+        append(&segments, short, round % 500);
+        finish(&segments, short);
+        let bytes: u64 = sizes(&folder).into_iter().sum();
+        assert!(bytes <= LIMITS.journal_bytes + largest_record, "{bytes} bytes in round {round}");
+    }
+    assert!(recovered(&folder, long).ends_with(&expected), "the last copy is whole");
+}
+
+#[test]
+fn running_logs_larger_than_the_bound_are_kept_and_not_copied_all_the_time() {
+    let (folder, segments) = journal(Durability::Process);
+    let prompts: Vec<_> = (0..8).map(|_| start(&segments)).collect();
+    let mut deleted = 0;
+    for round in 1..=200 {
+        for prompt in &prompts {
+            let appended = segments.append(*prompt, |log| log.extend([b'.'; 20])).unwrap().unwrap();
+            for path in appended.unneeded {
+                deleted += fs::metadata(&path).unwrap().len();
+                remove(&path);
+            }
+        }
+        let running = 8 * (10 + round * 20);
+        assert!(segments.bytes() <= LIMITS.journal_bytes.max(2 * running) + 1_000, "in round {round}");
+    }
+    let (written, records) = (segments.bytes() + deleted, 8 * 200 * (24 + 20));
+    assert!(written < 4 * records, "{written} bytes for {records}");
+    for prompt in prompts {
+        assert!(recovered(&folder, prompt).ends_with(&[b'.'; 200 * 20]));
+    }
+}
+
+#[test]
+fn what_is_taken_back_is_gone_from_the_log() {
+    let (_folder, segments) = journal(Durability::Process);
+    let prompt = start(&segments);
+    append(&segments, prompt, 3);
+    let appended = segments.append(prompt, |log| log.extend(b"lost")).unwrap().unwrap();
+    segments.retract(prompt, appended.before);
+    append(&segments, prompt, 1);
+    assert_eq!(segments.log(prompt).unwrap(), b"beginning ....");
+}
+
+#[test]
+fn numbers_go_on_behind_the_files_that_are_there() {
+    let (folder, segments) = journal(Durability::Process);
+    append(&segments, start(&segments), 1_000);
+    append(&segments, start(&segments), 1_000);
+    drop(segments);
+    let again = Segments::create(folder.path(), LIMITS, Durability::Process).unwrap();
+    append(&again, start(&again), 10);
+    assert_eq!(numbers_in(folder.path()).unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn at_the_level_power_a_file_is_deleted_only_when_what_was_copied_from_it_is_on_the_disk() {
+    let (folder, segments) = journal(Durability::Power);
+    let long = start(&segments);
+    append(&segments, long, 10);
+    while segments.state().unsynced.replaced.is_empty() {
+        let short = start(&segments);
+        append(&segments, short, 500);
+        finish(&segments, short);
+    }
+    assert!(path_of(folder.path(), 1).exists());
+
+    let unsynced = segments.begin_sync();
+    assert!(unsynced.files.len() > 1, "the segments, and their folder");
+    assert_eq!(unsynced.replaced[0], path_of(folder.path(), 1));
+    let short = start(&segments);
+    append(&segments, short, 1_000);
+    append(&segments, short, 10);
+    assert_eq!(segments.finish(short), [] as [PathBuf; 0], "the sync is under way");
+    segments.synced();
+    let next = segments.begin_sync();
+    segments.synced();
+    assert!(next.replaced.iter().all(|path| !unsynced.replaced.contains(path)));
+    assert_eq!(next.up_to, unsynced.up_to + 2);
+}
+
+#[test]
+fn after_a_sync_that_failed_nothing_follows_in_the_same_file_and_what_runs_is_written_anew() {
+    let (folder, segments) = journal(Durability::Power);
+    let (prompt, other) = (start(&segments), start(&segments));
+    append(&segments, prompt, 10);
+    append(&segments, other, 10);
+    segments.begin_sync();
+    segments.sync_failed(Vec::new());
+    assert!(segments.has_failed());
+    append(&segments, prompt, 10);
+    assert_eq!(sizes(&folder).len(), 2);
+    let unsynced = segments.begin_sync();
+    assert_eq!(unsynced.replaced, [path_of(folder.path(), 1)], "all that ran in the first is in the second");
+    unsynced.replaced.iter().for_each(|path| remove(path));
+    segments.synced();
+    assert_eq!(recovered(&folder, prompt).len(), 10 + 10 + 10, "the copy, and the batch in it once more");
+    assert_eq!(recovered(&folder, other).len(), 10);
+    assert!(segments.has_failed(), "one write that works proves nothing");
+    segments.try_out().unwrap();
+    assert!(!segments.has_failed());
+    assert_eq!(sizes(&folder).iter().sum::<u64>(), segments.bytes(), "the probe was taken back");
+}
+
+#[test]
+fn a_folder_that_is_gone_is_an_error_and_when_it_is_back_so_is_the_journal() {
+    let (folder, segments) = journal(Durability::Process);
+    let elsewhere = folder.path().with_extension("elsewhere");
+    fs::rename(folder.path(), &elsewhere).unwrap();
+    let prompt = start(&segments);
+    assert!(segments.append(prompt, |log| log.extend(b"text")).is_err());
+    assert_eq!(segments.log(prompt).unwrap(), b"beginning ", "what is not on disk is not in the log");
+    assert!(segments.has_failed() && segments.try_out().is_err());
+
+    segments.conclude(prompt, |log| log.extend(b"told"));
+    assert_eq!(segments.log(prompt).unwrap(), b"beginning told", "but what readers were told is");
+    fs::rename(&elsewhere, folder.path()).unwrap();
+    segments.try_out().unwrap();
+    assert!(!segments.has_failed());
+}

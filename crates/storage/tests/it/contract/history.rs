@@ -1,0 +1,180 @@
+//! What was asked and answered: threads, lists, deletion and retention.
+
+use std::time::Instant;
+
+use domain::{CancelReason, Cause, FailureKind, Prompt, PromptId, PromptStatus, SessionId, Turn, Which};
+
+use super::over_both_stores;
+use crate::world::{
+    Store, ask, at, cancelled, claim, done, failed, find, keyed, log_of, new_prompt, prompt_of, session,
+    start, who,
+};
+
+over_both_stores! {
+    a_prompt_follows_the_last_turn_of_its_session,
+    a_thread_is_walked_along_what_prompts_follow,
+    a_prompt_is_told_as_it_stands,
+    prompts_are_listed_the_newest_first_by_session_and_by_status,
+    a_deleted_session_is_gone_with_all_that_was_in_it,
+    a_session_with_a_running_prompt_is_not_deleted,
+    what_is_old_is_forgotten_slice_by_slice_and_nothing_else,
+}
+
+fn follows(log: &[domain::Event]) -> Option<PromptId> {
+    let domain::Step::Accepted(accepted) = &log[0].step else { panic!("a log begins with its acceptance") };
+    accepted.follows
+}
+
+fn turn(question: &str, answer: &str) -> Turn {
+    Turn { question: question.to_owned(), answer: answer.to_owned() }
+}
+
+async fn a_prompt_follows_the_last_turn_of_its_session(store: &impl Store) {
+    let session = session(store, 0).await;
+    let client = Cause::Client(CancelReason::UserInitiated);
+    let first = ask(store, new_prompt(session, "one?", 1), "one", done()).await;
+    let silent = ask(store, new_prompt(session, "two?", 2), "", failed(FailureKind::Died)).await;
+    let cut = ask(store, new_prompt(session, "three?", 3), "thr", cancelled(client)).await;
+    let broken = ask(store, new_prompt(session, "four?", 4), "fo", failed(FailureKind::Died)).await;
+    let last = ask(store, new_prompt(session, "five?", 5), "five", done()).await;
+    assert_eq!(follows(&first), None);
+    assert_eq!(follows(&silent), Some(prompt_of(&first)));
+    assert_eq!(follows(&cut), Some(prompt_of(&first)), "without text there is no turn");
+    assert_eq!(follows(&broken), Some(prompt_of(&cut)), "text that was cut short is a turn");
+    assert_eq!(follows(&last), Some(prompt_of(&broken)));
+}
+
+async fn a_thread_is_walked_along_what_prompts_follow(store: &impl Store) {
+    let session = session(store, 0).await;
+    let mut logs = Vec::new();
+    for number in 0..5 {
+        let new = new_prompt(session, &format!("{number}?"), number);
+        logs.push(ask(store, new, &format!("answer {number}"), done()).await);
+    }
+    let last = prompt_of(&logs[4]);
+    let thread = store.thread(&who(), last, 100).await.unwrap();
+    let expected: Vec<_> = (0..5).map(|n| turn(&format!("{n}?"), &format!("answer {n}"))).collect();
+    assert_eq!(thread, expected);
+    assert_eq!(store.thread(&who(), last, 2).await.unwrap(), expected[3..]);
+    assert_eq!(store.thread(&who(), last, 0).await.unwrap(), []);
+    assert_eq!(store.thread(&who(), PromptId::new(at(0)), 9).await.unwrap(), []);
+
+    let mut branch = new_prompt(session, "another way?", 9);
+    branch.accepted.follows = Some(prompt_of(&logs[1]));
+    let branch = ask(store, branch, "yes", done()).await;
+    let thread = store.thread(&who(), prompt_of(&branch), 100).await.unwrap();
+    assert_eq!(thread, [expected[0].clone(), expected[1].clone(), turn("another way?", "yes")]);
+}
+
+async fn a_prompt_is_told_as_it_stands(store: &impl Store) {
+    let session = session(store, 0).await;
+    let mut running = start(store, keyed(session, "why?", "key", 7)).await;
+    let told = async |id| store.prompt(&who(), id).await.unwrap().unwrap();
+    let mut expected = Prompt {
+        id: running.id(),
+        session,
+        text: "why?".to_owned(),
+        key: Some("key".to_owned()),
+        status: PromptStatus::InFlight,
+        created_at: at(7),
+        token_count: 0,
+    };
+    assert_eq!(told(running.id()).await, expected);
+    running.say(store, "a b c").await;
+    let id = running.id();
+    running.end(store, done(), 8).await;
+    expected.status = PromptStatus::Done;
+    expected.token_count = 3;
+    assert_eq!(told(id).await, expected);
+    assert_eq!(store.prompt(&who(), PromptId::new(at(0))).await, Ok(None));
+}
+
+async fn prompts_are_listed_the_newest_first_by_session_and_by_status(store: &impl Store) {
+    let (one, other) = (session(store, 0).await, session(store, 0).await);
+    let first = prompt_of(&ask(store, new_prompt(one, "1?", 1), "a", done()).await);
+    let second = prompt_of(&ask(store, new_prompt(other, "2?", 2), "", failed(FailureKind::Died)).await);
+    let third = prompt_of(&ask(store, new_prompt(one, "3?", 3), "", cancelled(Cause::Abandoned)).await);
+    let fourth = start(store, new_prompt(other, "4?", 4)).await.id();
+    let ids = async |session: Option<SessionId>, status, limit| -> Vec<PromptId> {
+        let prompts = store.prompts(&who(), Which { session, status }, limit).await.unwrap();
+        prompts.into_iter().map(|prompt| prompt.id).collect()
+    };
+    assert_eq!(ids(None, None, 9).await, [fourth, third, second, first]);
+    assert_eq!(ids(None, None, 2).await, [fourth, third]);
+    assert_eq!(ids(Some(one), None, 9).await, [third, first]);
+    assert_eq!(ids(Some(other), Some(PromptStatus::InFlight), 9).await, [fourth]);
+    assert_eq!(ids(None, Some(PromptStatus::InFlight), 9).await, [fourth]);
+    assert_eq!(ids(None, Some(PromptStatus::Done), 9).await, [first]);
+    assert_eq!(ids(None, Some(PromptStatus::Cancelled), 9).await, [third]);
+    assert_eq!(ids(None, Some(PromptStatus::Error), 9).await, [second]);
+    assert_eq!(ids(Some(one), Some(PromptStatus::Error), 9).await, []);
+    assert_eq!(ids(Some(SessionId::new(at(0))), None, 9).await, []);
+}
+
+async fn a_deleted_session_is_gone_with_all_that_was_in_it(store: &impl Store) {
+    let (deleted, kept) = (session(store, 0).await, session(store, 0).await);
+    let gone = prompt_of(&ask(store, keyed(deleted, "why?", "key", 0), "because", done()).await);
+    let stays = ask(store, keyed(kept, "why?", "key", 0), "because", done()).await;
+    assert!(log_of(store, gone).await.is_some(), "it was read before, so a cache may have it");
+    assert_eq!(store.delete_session(&who(), deleted).await, Ok(true));
+    assert_eq!(log_of(store, gone).await, None);
+    assert_eq!(store.prompt(&who(), gone).await, Ok(None));
+    assert_eq!(store.thread(&who(), gone, 9).await, Ok(vec![]));
+    assert_eq!(store.find(&who(), deleted).await, Ok(None));
+    assert_eq!(store.delete_session(&who(), deleted).await, Ok(false));
+    let outcome = claim(store, keyed(deleted, "why?", "key", 0)).await;
+    assert!(matches!(outcome, domain::Claim::SessionUnknown), "{outcome:?}");
+    assert_eq!(log_of(store, prompt_of(&stays)).await, Some(stays));
+    assert_eq!(store.sessions(&who(), None, 9).await.unwrap().len(), 1);
+}
+
+async fn a_session_with_a_running_prompt_is_not_deleted(store: &impl Store) {
+    let session = session(store, 0).await;
+    let running = start(store, new_prompt(session, "why?", 0)).await;
+    assert_eq!(store.delete_session(&who(), session).await, Ok(false));
+    assert_eq!(find(store, session).await.running, Some(running.id()));
+    running.end(store, done(), 0).await;
+    assert_eq!(store.delete_session(&who(), session).await, Ok(true));
+}
+
+async fn what_is_old_is_forgotten_slice_by_slice_and_nothing_else(store: &impl Store) {
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    for number in 0..100 {
+        let session = session(store, 0).await;
+        let log = ask(store, keyed(session, "old?", "key", number), "old", done()).await;
+        old.push((session, prompt_of(&log)));
+    }
+    let through = session(store, 0).await;
+    let early = prompt_of(&ask(store, keyed(through, "early?", "key", 1), "early", done()).await);
+    new.push(ask(store, new_prompt(through, "late?", 900), "late", done()).await);
+    let running = start(store, new_prompt(session(store, 0).await, "running?", 1)).await;
+    let idle = session(store, 0).await;
+
+    let mut slices = Vec::new();
+    loop {
+        let began = Instant::now();
+        let more = store.forget_before(at(500)).await.unwrap();
+        slices.push(began.elapsed());
+        assert!(slices.len() < 1_000, "it ends");
+        if !more {
+            break;
+        }
+    }
+    println!("{} slices, the longest {:?}", slices.len(), slices.iter().max().unwrap());
+    for (session, prompt) in old {
+        assert_eq!(store.find(&who(), session).await, Ok(None));
+        assert_eq!(store.prompt(&who(), prompt).await, Ok(None));
+        assert_eq!(log_of(store, prompt).await, None);
+    }
+    assert_eq!(store.find(&who(), idle).await, Ok(None));
+    assert_eq!(store.prompt(&who(), early).await, Ok(None));
+    for log in new {
+        assert_eq!(store.thread(&who(), prompt_of(&log), 9).await, Ok(vec![turn("late?", "late")]));
+        assert_eq!(log_of(store, prompt_of(&log)).await, Some(log));
+    }
+    assert!(find(store, through).await.title.is_some());
+    let id = running.id();
+    let log = running.end(store, done(), 901).await;
+    assert_eq!(log_of(store, id).await, Some(log), "what runs is not old");
+    start(store, keyed(through, "something else?", "key", 902)).await;
+}

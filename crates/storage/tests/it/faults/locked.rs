@@ -1,0 +1,127 @@
+//! Somebody else holds the database's lock.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::{Claim, History, Journal, PromptStatus, Sessions, StorageError, Which};
+use rusqlite::Connection;
+use tokio::task::JoinSet;
+
+use crate::folder::Folder;
+use crate::world::{ask, at, claim, done, find, keyed, log_of, new_prompt, prompt_of, session, start, who};
+
+/// Longer than a call waits for a lock, and far shorter than two of them one after the other.
+const SOON: Duration = Duration::from_millis(1_800);
+
+fn lock(folder: &Folder) -> Connection {
+    let other = folder.connect();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    other
+}
+
+fn check_that_it_says_so<T: std::fmt::Debug>(result: Result<T, StorageError>) {
+    assert_eq!(result.unwrap_err(), StorageError("history.db: database is locked".to_owned()));
+}
+
+#[tokio::test]
+async fn however_many_calls_wait_for_the_lock_each_fails_soon_and_says_why() {
+    let folder = Folder::new();
+    let store = Arc::new(folder.open(0));
+    let session = session(&*store, 0).await;
+    let _lock = lock(&folder);
+    let began = Instant::now();
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        let (claiming, touching) = (store.clone(), store.clone());
+        calls.spawn(async move { claiming.claim(&who(), new_prompt(session, "why?", 0)).await.map(|_| ()) });
+        calls.spawn(async move { touching.touch(&who(), session, at(1), at(0)).await });
+    }
+    for result in calls.join_all().await {
+        check_that_it_says_so(result);
+    }
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn reading_needs_no_lock() {
+    let folder = Folder::new();
+    let store = folder.open(0);
+    let session = session(&store, 0).await;
+    let log = ask(&store, new_prompt(session, "why?", 0), "because", done()).await;
+    let _lock = lock(&folder);
+    let began = Instant::now();
+    assert_eq!(log_of(&store, prompt_of(&log)).await, Some(log));
+    assert_eq!(find(&store, session).await.prompt_count, 1);
+    assert_eq!(store.sessions(&who(), None, 9).await.unwrap().len(), 1);
+    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn an_end_that_finds_the_lock_waits_and_what_readers_were_told_is_what_is_kept() {
+    let folder = Folder::new();
+    let store = folder.open(0);
+    let session = session(&store, 0).await;
+    let mut running = start(&store, keyed(session, "why?", "key", 0)).await;
+    let id = running.id();
+    let lock = lock(&folder);
+    running.say(&store, "tokens need no lock").await;
+    let (told, refused) = running.try_to_end(&store, done(), 1).await;
+    check_that_it_says_so(refused);
+
+    assert_eq!(log_of(&store, id).await.as_ref(), Some(&told), "it has ended for everybody");
+    assert_eq!(store.prompt(&who(), id).await.unwrap().unwrap().status, PromptStatus::Error);
+    let listed = async |status| store.prompts(&who(), Which { session: None, status: Some(status) }, 9).await;
+    assert_eq!(listed(PromptStatus::InFlight).await, Ok(vec![]));
+    check_that_it_says_so(store.mend().await);
+    check_that_it_says_so(store.claim(&who(), new_prompt(session, "what?", 1)).await);
+
+    // A process that dies now leaves the same end behind.
+    let left = folder.copy();
+    assert_eq!(log_of(&left.open(2), id).await.as_ref(), Some(&told));
+
+    drop(lock);
+    store.mend().await.unwrap();
+    assert_eq!(log_of(&store, id).await.as_ref(), Some(&told));
+    assert_eq!(listed(PromptStatus::Error).await.unwrap()[0].token_count, 4);
+    let free = find(&store, session).await;
+    assert_eq!((free.running, free.token_count), (None, 4));
+    let retry = start(&store, keyed(session, "why?", "key", 2)).await;
+    assert_ne!(retry.id(), id);
+    drop(store);
+    assert_eq!(log_of(&folder.open(3), id).await, Some(told));
+}
+
+#[tokio::test]
+async fn a_claim_mends_by_itself_once_the_lock_is_gone() {
+    let folder = Folder::new();
+    let store = folder.open(0);
+    let session = session(&store, 0).await;
+    let running = start(&store, new_prompt(session, "why?", 0)).await;
+    let lock = lock(&folder);
+    let (told, _) = running.try_to_end(&store, done(), 1).await;
+    drop(lock);
+    let outcome = claim(&store, new_prompt(session, "what?", 1)).await;
+    assert!(matches!(outcome, Claim::Started(..)), "{outcome:?}");
+    assert_eq!(log_of(&store, prompt_of(&told)).await, Some(told));
+}
+
+#[tokio::test]
+async fn a_folder_whose_database_is_locked_does_not_open_and_nothing_in_it_is_touched() {
+    let folder = Folder::new();
+    let store = folder.open(0);
+    let mut running = start(&store, new_prompt(session(&store, 0).await, "why?", 0)).await;
+    running.say(&store, "because").await;
+    drop(store);
+    let lock = lock(&folder);
+    let before = folder.segments();
+    let began = Instant::now();
+    let Err(StorageError(message)) = storage::Durable::open(&folder.settings, at(1)) else {
+        panic!("locked")
+    };
+    assert!(message.ends_with("history.db: database is locked"), "{message}");
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert_eq!(folder.segments(), before);
+    drop(lock);
+    let log = log_of(&folder.open(2), running.id()).await.unwrap();
+    assert!(log.starts_with(&running.log));
+}

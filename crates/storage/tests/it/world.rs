@@ -1,0 +1,180 @@
+//! What the tests of a store are written with: one tenant, a clock that is a number, and prompts that go as a
+//! test says.
+
+use std::time::Duration;
+
+use domain::{
+    Accepted, Batch, Cause, Claim, Ended, Event, Failure, FailureKind, FinishReason, History, Journal,
+    MessageId, Model, NewPrompt, NewSession, Outcome, Principal, PromptId, Question, Run, Session, SessionId,
+    Sessions, Step, StorageError, Timestamp, TraceId,
+};
+
+/// All that a store does.
+pub(crate) trait Store: Journal + Sessions + History {}
+
+impl<T: Journal + Sessions + History> Store for T {}
+
+/// Sessions expire after this time.
+const IDLE: Duration = Duration::from_secs(1_000);
+
+/// So many seconds after the tests began.
+pub(crate) fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_micros(1_790_000_000_000_000).plus(Duration::from_secs(seconds))
+}
+
+pub(crate) fn who() -> Principal {
+    Principal::local()
+}
+
+pub(crate) fn stranger() -> Principal {
+    Principal { tenant: "stranger".to_owned() }
+}
+
+pub(crate) async fn session(store: &impl Store, seconds: u64) -> SessionId {
+    session_of(store, &who(), seconds).await
+}
+
+pub(crate) async fn session_of(store: &impl Store, who: &Principal, seconds: u64) -> SessionId {
+    let session = Session::new(SessionId::new(at(seconds)), NewSession::default(), at(seconds));
+    store.create(who, session.clone()).await.expect("a session can be made");
+    session.id
+}
+
+pub(crate) fn question(text: &str) -> Question {
+    Question { text: text.to_owned(), top_k: 5, filters: Default::default(), provider: None }
+}
+
+/// A prompt that wants to be started.
+pub(crate) fn new_prompt(session: SessionId, text: &str, seconds: u64) -> NewPrompt {
+    let accepted = Accepted {
+        prompt: PromptId::new(at(seconds)),
+        session,
+        answer: MessageId::new(at(seconds)),
+        question: question(text),
+        key: None,
+        follows: None,
+        first_choice: Model { provider: "local".into(), model: "llama".into() },
+        trace: TraceId::random(),
+    };
+    NewPrompt {
+        accepted: Box::new(accepted),
+        at: at(seconds),
+        alive_since: at(seconds).minus(IDLE),
+        room: true,
+    }
+}
+
+pub(crate) fn keyed(session: SessionId, text: &str, key: &str, seconds: u64) -> NewPrompt {
+    let mut new = new_prompt(session, text, seconds);
+    new.accepted.key = Some(key.to_owned());
+    new
+}
+
+pub(crate) async fn claim(store: &impl Store, new: NewPrompt) -> Claim {
+    store.claim(&who(), new).await.expect("a sound store decides")
+}
+
+/// A prompt while it runs: the log as it should be, and the right to go on with it.
+pub(crate) struct Running {
+    run: Run,
+    pub(crate) log: Vec<Event>,
+}
+
+/// Starts a prompt, which must start.
+pub(crate) async fn start(store: &impl Store, new: NewPrompt) -> Running {
+    let at = new.at;
+    match claim(store, new).await {
+        Claim::Started(run, accepted) => Running { run, log: vec![accepted.event(at)] },
+        other => panic!("it should have started: {other:?}"),
+    }
+}
+
+impl Running {
+    pub(crate) fn id(&self) -> PromptId {
+        self.run.prompt
+    }
+
+    /// Appends a batch with one text a word.
+    pub(crate) async fn say(&mut self, store: &impl Store, words: &str) {
+        self.try_to_say(store, words).await.expect("a sound store takes a batch");
+    }
+
+    /// The batch that would be next.
+    pub(crate) fn batch(&self, words: &str) -> Batch {
+        let last = self.log.last().expect("it was accepted");
+        let steps = words.split_inclusive(' ').map(|word| Step::Text(word.into()));
+        (last.position + 1..)
+            .zip(steps)
+            .map(|(position, step)| Event { position, at: last.at, step })
+            .collect()
+    }
+
+    /// Tries to append a batch.
+    pub(crate) async fn try_to_say(&mut self, store: &impl Store, words: &str) -> Result<(), StorageError> {
+        let batch = self.batch(words);
+        store.append(&self.run, batch.clone()).await?;
+        self.log.extend(batch.iter().cloned());
+        Ok(())
+    }
+
+    /// Ends it, and tells the whole log.
+    pub(crate) async fn end(self, store: &impl Store, ended: Ended, seconds: u64) -> Vec<Event> {
+        let (log, done) = self.try_to_end(store, ended, seconds).await;
+        done.expect("a sound store takes an end");
+        log
+    }
+
+    /// Tries to end it, and tells the log as readers see it then.
+    pub(crate) async fn try_to_end(
+        self,
+        store: &impl Store,
+        ended: Ended,
+        seconds: u64,
+    ) -> (Vec<Event>, Result<(), StorageError>) {
+        let Self { run, mut log } = self;
+        let event =
+            |ended| Event { position: log.len() as u64, at: at(seconds), step: Step::Ended(Box::new(ended)) };
+        let done = store.finish(run, [event(ended.clone())].into()).await;
+        let told = if done.is_ok() { ended } else { Ended::interrupted(Cause::Journal) };
+        let told = event(told);
+        log.push(told);
+        (log, done)
+    }
+}
+
+/// A prompt from its claim to its end: an answer of these words.
+pub(crate) async fn ask(store: &impl Store, new: NewPrompt, words: &str, ended: Ended) -> Vec<Event> {
+    let seconds = new.at.since(at(0)).as_secs();
+    let mut running = start(store, new).await;
+    if !words.is_empty() {
+        running.say(store, words).await;
+    }
+    running.end(store, ended, seconds).await
+}
+
+pub(crate) fn done() -> Ended {
+    Ended { outcome: Outcome::Done(FinishReason::Stop), cause: Cause::Model }
+}
+
+pub(crate) fn cancelled(cause: Cause) -> Ended {
+    Ended { outcome: Outcome::Cancelled, cause }
+}
+
+pub(crate) fn failed(kind: FailureKind) -> Ended {
+    Ended { outcome: Outcome::Failed(Failure::new(kind, "as the test says")), cause: Cause::Model }
+}
+
+/// The whole log of an ended prompt, as the store has it.
+pub(crate) async fn log_of(store: &impl Store, prompt: PromptId) -> Option<Vec<Event>> {
+    let log = store.read(&who(), prompt).await.expect("a sound store reads");
+    log.map(|log| log.iter().flat_map(|batch| batch.iter().cloned()).collect())
+}
+
+pub(crate) fn prompt_of(log: &[Event]) -> PromptId {
+    let Step::Accepted(accepted) = &log[0].step else { panic!("a log begins with its acceptance") };
+    accepted.prompt
+}
+
+pub(crate) async fn find(store: &impl Store, session: SessionId) -> Session {
+    store.find(&who(), session).await.expect("a sound store reads").expect("the session is there")
+}
