@@ -20,9 +20,6 @@ const TOKENS: u64 = 40;
 const MODEL: &str = "fake,tokens=40,pace=10ms";
 const LONGEST_LIFE: u64 = 500;
 
-/// It is ready in far less; a machine that is busy with other tests takes its time.
-const READY: Duration = Duration::from_secs(5);
-
 #[tokio::test]
 async fn killed_at_any_moment_it_loses_nothing_that_a_client_has_seen() {
     let rounds = if env::var_os("WELLSPRING_SOAK").is_some() { 100 } else { 10 };
@@ -48,7 +45,6 @@ async fn killed_at_any_moment_it_loses_nothing_that_a_client_has_seen() {
         let killed = Instant::now();
         server = home.serve(&[], &variables).await;
         let ready = killed.elapsed();
-        assert!(ready < READY, "{ready:?}");
         let mut whole = 0;
         for seen in &seen {
             whole += u32::from(check_replay(&server, seen).await == Ending::Whole);
