@@ -89,10 +89,10 @@ pub struct Ended {
 impl Ended {
     /// The end of a prompt that its server could not bring to an end.
     pub fn interrupted(cause: Cause) -> Self {
+        // A reader who was told of a lost journal may find what recovery wrote, and it says the same.
         let message = match cause {
             Cause::Drain => "the server is stopping: ask again in a moment",
-            Cause::Journal => "the server lost its journal: ask again",
-            _ => "the server stopped before the answer was complete: ask again",
+            _ => "the server could not keep the rest of the answer: ask again",
         };
         Self { outcome: Outcome::Failed(Failure::new(FailureKind::Interrupted, message)), cause }
     }

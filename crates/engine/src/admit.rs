@@ -157,7 +157,7 @@ impl Engine {
         match claim {
             Claim::Joined(prompt) => {
                 let Some(reader) = self.join(who, prompt, permit).await? else { return Ok(Admitted::Again) };
-                self.touch(who, reader.session()).await?;
+                self.touch(who, reader.session()).await;
                 Ok(Admitted::Reader(reader))
             }
             Claim::KeyReused => Err(Rejection::KeyReused),

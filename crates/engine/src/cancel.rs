@@ -23,7 +23,10 @@ impl Engine {
         let live = self.shared.running.get(prompt).filter(|live| live.who == *who && live.session == session);
         let live = live.ok_or(Rejection::PromptNotFound)?;
         match stop(&live, Cause::Client(reason)).await {
-            Some(Cause::Client(_)) | None => self.touch(who, session).await,
+            Some(Cause::Client(_)) | None => {
+                self.touch(who, session).await;
+                Ok(())
+            }
             // It came to its end before the cancel came to it.
             Some(_) => Err(Rejection::PromptNotFound),
         }

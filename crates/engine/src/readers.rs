@@ -64,7 +64,7 @@ impl Engine {
     /// prompt is not abandoned.
     pub async fn read(&self, who: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
         let reader = self.attach(who, prompt, Interest::Stake, self.reader_permit()?).await?;
-        self.touch(who, reader.session).await?;
+        self.touch(who, reader.session).await;
         Ok(reader)
     }
 
@@ -102,9 +102,13 @@ impl Engine {
         Ok(Reader::of_ended(prompt, summary.session, log, permit))
     }
 
-    /// Notes that a session did something.
-    pub(crate) async fn touch(&self, who: &Principal, session: SessionId) -> Result<(), Rejection> {
+    /// Notes that a session did something. If that cannot be kept, the session may expire a little early, and
+    /// nobody is refused what they came for.
+    pub(crate) async fn touch(&self, who: &Principal, session: SessionId) {
         let now = self.shared.ports.clock.now();
-        Ok(self.shared.ports.sessions.touch(who, session, now, now.minus(self.shared.limits.idle)).await?)
+        let alive_since = now.minus(self.shared.limits.idle);
+        if let Err(reason) = self.shared.ports.sessions.touch(who, session, now, alive_since).await {
+            tracing::warn!(%session, %reason, "that a session did something could not be kept");
+        }
     }
 }

@@ -5,8 +5,11 @@
 //! the appending of tokens.
 
 mod cache;
+mod checkpoint;
+mod claims;
 mod codec;
 mod database;
+mod ends;
 mod forget;
 mod migrations;
 mod open;
@@ -28,6 +31,7 @@ use domain::{
 };
 
 use cache::Cache;
+use claims::Looked;
 use database::Database;
 pub use segments::JournalLimits;
 use segments::Segments;
@@ -101,31 +105,39 @@ impl Sessions for Durable {
 impl Journal for Durable {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
         self.mend().await?;
-        if new.room && self.segments.has_failed() {
+        let who = who.clone();
+        if !new.room {
+            // Without room nothing starts, so nothing is written and nobody's lock is waited for.
+            let looked = self.database.read(move |db| claims::look(db, &who, &new)).await?;
+            return Ok(match looked {
+                Looked::MayStart(_) => Claim::NoRoom,
+                Looked::MayNot(claim) => claim,
+            });
+        }
+        if self.segments.has_failed() {
             self.try_out().await?;
         }
-        let who = who.clone();
-        let claim = self.database.write(move |db| prompts::claim(db, &who, new)).await?;
-        if let prompts::Claimed::Started { run, beginning, .. } = &claim {
-            self.segments.start(run.prompt, beginning.clone());
+        let (claim, beginning) = self.database.write(move |db| claims::claim(db, &who, new)).await?;
+        if let (Claim::Started(run, _), Some(beginning)) = (&claim, beginning) {
+            self.segments.start(run.prompt, beginning);
         }
-        Ok(claim.into())
+        Ok(claim)
     }
 
     async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
-        let appended = self.segments.append(run.prompt, |log| codec::encode(&batch, log));
-        let appended = appended.map_err(|error| journal_failed(&error))?;
-        let appended = appended.ok_or_else(|| not_running(run.prompt))?;
+        let position = batch.first().map_or(0, |first| first.position);
+        let appended = self.segments.append(run.prompt, batch).map_err(|error| journal_failed(&error))?;
+        let appended = appended.ok_or_else(|| no_continuation(run.prompt))?;
         remove_beside(appended.unneeded);
-        self.sync(appended.record).await.inspect_err(|_| self.segments.retract(run.prompt, appended.before))
+        self.sync(appended.record).await.inspect_err(|_| self.segments.retract(run.prompt, position))
     }
 
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
         let Run { prompt, who } = run;
-        let mut log = self.segments.log(prompt).ok_or_else(|| not_running(prompt))?;
-        codec::encode(&last, &mut log);
+        let mut log = self.segments.log(prompt).ok_or_else(|| no_continuation(prompt))?;
+        log.push(last.clone());
         let owner = who.clone();
-        let folded = self.database.write(move |db| prompts::fold(db, &owner, prompt, &log)).await;
+        let folded = self.database.write(move |db| ends::fold(db, &owner, prompt, &log)).await;
         match folded {
             Ok(()) => self.forget_running(prompt),
             Err(_) => self.keep_unfinished(who, prompt, &last),
@@ -136,7 +148,7 @@ impl Journal for Durable {
     async fn mend(&self) -> Result<(), StorageError> {
         for (who, prompt) in self.unfinished.all() {
             if let Some(log) = self.segments.log(prompt) {
-                self.database.write(move |db| prompts::fold(db, &who, prompt, &log)).await?;
+                self.database.write(move |db| ends::fold(db, &who, prompt, &log)).await?;
             }
             self.unfinished.remove(prompt);
             self.forget_running(prompt);
@@ -151,7 +163,7 @@ impl Journal for Durable {
         if self.unfinished.has(who, id)
             && let Some(log) = self.segments.log(id)
         {
-            return codec::decode(&log).map(Some);
+            return Ok(Some(log));
         }
         let (owner, removals) = (who.clone(), self.cache.removals());
         let Some(stored) = self.database.read(move |db| prompts::log(db, &owner, id)).await? else {
@@ -234,7 +246,7 @@ impl Durable {
     fn keep_unfinished(&self, who: Principal, prompt: PromptId, last: &Batch) {
         let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
         let told = last.first().map(|untaken| Event { step: told, ..untaken.clone() });
-        remove_beside(self.segments.conclude(prompt, |log| codec::encode(told.as_slice(), log)));
+        remove_beside(self.segments.conclude(prompt, told.into_iter().collect()));
         self.unfinished.add(who, prompt);
     }
 
@@ -261,6 +273,6 @@ fn journal_failed(error: &std::io::Error) -> StorageError {
     StorageError(format!("the journal cannot be written: {error}"))
 }
 
-fn not_running(prompt: PromptId) -> StorageError {
-    StorageError(format!("prompt {prompt} is not running"))
+fn no_continuation(prompt: PromptId) -> StorageError {
+    StorageError(format!("prompt {prompt} is not running, or its log has gone on elsewhere"))
 }

@@ -43,19 +43,26 @@ async fn a_full_disk_ends_all_streams_and_refuses_prompts_until_there_is_room() 
         assert_eq!(refused.json().await["code"], "storage_unavailable");
     }
 
+    check_replay(&server, &told[0]).await;
+
     disk.free();
     let mut works = ask(&server, &idle).await;
     assert_eq!(works.status, 200);
     assert_eq!(works.delta().await.expect("the answer has begun")["type"], "token");
-    for (prompt, last) in told {
-        let path = format!("/api/generation/prompts/{prompt}/stream");
-        let (_, replayed) = get(&server, &path).await.expect("an answer").answer().await;
-        assert_eq!(replayed, last, "what readers were told is what is kept");
+    for told in &told {
+        check_replay(&server, told).await;
     }
     let running = get(&server, "/api/prompts?status=in-flight").await.expect("an answer").json().await;
     assert_eq!(running["prompts"].as_array().map(Vec::len), Some(1), "{running}");
     drop(works);
     server.stopped().await;
+}
+
+/// What readers were told is what is kept.
+async fn check_replay(server: &Server, (prompt, last): &(String, Value)) {
+    let path = format!("/api/generation/prompts/{prompt}/stream");
+    let (_, replayed) = get(server, &path).await.expect("an answer").answer().await;
+    assert_eq!(replayed, *last);
 }
 
 async fn session(server: &Server) -> Value {

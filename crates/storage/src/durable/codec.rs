@@ -42,6 +42,13 @@ pub(crate) fn encode(batch: &[Event], out: &mut Vec<u8>) {
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
+/// Batches, one after the other.
+pub(crate) fn encode_all(batches: &[Batch]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    batches.iter().for_each(|batch| encode(batch, &mut bytes));
+    bytes
+}
+
 fn encode_event(step: &Step, micros: u64, out: &mut Vec<u8>) {
     let mut put = |tag: u8, body: &[u8]| {
         out.push(tag);

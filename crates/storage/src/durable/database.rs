@@ -1,5 +1,5 @@
 //! `history.db`: one connection that writes and one that reads, each used by one call at a time and never on
-//! a thread of the runtime.
+//! a thread of the runtime; and one for checkpoints.
 
 use std::fmt;
 use std::io;
@@ -12,21 +12,18 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use tokio::sync::Mutex;
 use tracing::error;
 
-use super::Durability;
-use super::migrations;
+use super::checkpoint::{self, Checkpoints};
+use super::{Durability, migrations};
 
 /// How long a call waits for somebody else's lock on the file, its time in the queue included: however many
 /// calls wait, each is told in time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How much waits in the write-ahead log before it is brought into the database, which takes a while: 16 MiB,
-/// so that it is rarely done and reading it again after a crash takes no time.
-const CHECKPOINT_PAGES: u32 = 4_096;
-
 /// The database.
 pub(crate) struct Database {
     path: PathBuf,
     /// Closed before the writer, which tidies up if it is the last.
+    checkpoints: Checkpoints,
     reader: Arc<Mutex<Connection>>,
     writer: Arc<Mutex<Connection>>,
 }
@@ -70,13 +67,14 @@ impl Database {
             Durability::Power => "FULL",
         };
         writer.pragma_update(None, "synchronous", synchronous)?;
-        writer.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        writer.pragma_update(None, "wal_autocheckpoint", checkpoint::MOST_PAGES)?;
         writer.pragma_update(None, "foreign_keys", true)?;
         check_if_suspect(path, &writer)?;
         migrations::run(&mut writer)?;
         let reader = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let checkpoints = Checkpoints::start(connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?)?;
         let [reader, writer] = [reader, writer].map(|connection| Arc::new(Mutex::new(connection)));
-        Ok(Self { path: path.to_owned(), reader, writer })
+        Ok(Self { path: path.to_owned(), checkpoints, reader, writer })
     }
 
     /// Runs `work` on the connection that writes, in a transaction: all of it happens, or nothing.
@@ -84,7 +82,9 @@ impl Database {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StorageError> {
-        self.blocking(&self.writer, |connection| in_transaction(connection, work)).await
+        let written = self.blocking(&self.writer, |connection| in_transaction(connection, work)).await;
+        self.checkpoints.wake();
+        written
     }
 
     /// The same on the calling thread, before anybody else uses the database.

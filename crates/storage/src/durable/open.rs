@@ -6,7 +6,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::{Cause, Ended, Event, Principal, PromptId, Step, StorageError, Timestamp};
+use domain::{Batch, Cause, Ended, Event, Principal, PromptId, Step, StorageError, Timestamp};
 use rusqlite::Connection;
 use tracing::{error, info};
 
@@ -14,7 +14,7 @@ use super::database::{self, Database, Fault};
 use super::segments::{self, Segments};
 use super::sync::Syncer;
 use super::unfinished::Unfinished;
-use super::{Cache, Durability, Durable, DurableSettings, codec, prompts};
+use super::{Cache, Durability, Durable, DurableSettings, codec, ends, prompts};
 
 /// A recovered log is kept in batches of this size.
 const BATCH: usize = 64;
@@ -88,10 +88,10 @@ fn end_what_ran(
         let appended = journal.get(&prompt).map_or(&[][..], Vec::as_slice);
         let Some(log) = ended_log(&beginning, appended, now) else {
             error!(%prompt, "the beginning of a prompt's log cannot be read: it has ended without a log");
-            prompts::give_up(db, &who, prompt)?;
+            ends::give_up(db, &who, prompt)?;
             continue;
         };
-        prompts::fold(db, &who, prompt, &log)?;
+        ends::fold(db, &who, prompt, &log)?;
         info!(%prompt, "a prompt that was running when the server died was ended");
     }
     Ok(())
@@ -99,7 +99,7 @@ fn end_what_ran(
 
 /// The beginning of a log with what the journal has of it, each event once, and its end. None if there is no
 /// beginning.
-fn ended_log(beginning: &[u8], journal: &[u8], now: Timestamp) -> Option<Vec<u8>> {
+fn ended_log(beginning: &[u8], journal: &[u8], now: Timestamp) -> Option<Vec<Batch>> {
     let beginning = codec::decode(beginning).ok()?;
     let mut log: Vec<Event> = beginning.iter().flat_map(|batch| batch.iter().cloned()).collect();
     let Step::Accepted(_) = log.first()?.step else { return None };
@@ -118,9 +118,7 @@ fn ended_log(beginning: &[u8], journal: &[u8], now: Timestamp) -> Option<Vec<u8>
         let step = Step::Ended(Box::new(Ended::interrupted(Cause::Recovery)));
         log.push(Event { position: last.position + 1, at: last.at.max(now), step });
     }
-    let mut ended = Vec::new();
-    log.chunks(BATCH).for_each(|batch| codec::encode(batch, &mut ended));
-    Some(ended)
+    Some(log.chunks(BATCH).map(Batch::from).collect())
 }
 
 #[cfg(test)]
@@ -168,7 +166,7 @@ mod tests {
 
     /// What a log tells that had these batches in the journal.
     fn check(journal: &[Vec<u8>], expected: &str) -> Event {
-        let log = codec::decode(&ended_log(&beginning(), &journal.concat(), NOW).unwrap()).unwrap();
+        let log = ended_log(&beginning(), &journal.concat(), NOW).unwrap();
         let events: Vec<_> = log.iter().flat_map(|batch| batch.iter()).collect();
         assert!((0..).zip(&events).all(|(position, event)| event.position == position), "{events:?}");
         assert!(events.is_sorted_by_key(|event| event.at));
@@ -228,6 +226,6 @@ mod tests {
     #[test]
     fn a_long_log_is_kept_in_batches() {
         let log = ended_log(&beginning(), &texts(1, &"x".repeat(200)), NOW).unwrap();
-        assert_eq!(codec::decode(&log).unwrap().iter().map(|batch| batch.len()).max(), Some(BATCH));
+        assert_eq!(log.iter().map(|batch| batch.len()).max(), Some(BATCH));
     }
 }

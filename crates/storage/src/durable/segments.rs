@@ -11,11 +11,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::PromptId;
+use domain::{Batch, PromptId};
 use frame::HEADER;
 pub(crate) use recovery::recover;
 
-use super::Durability;
+use super::{Durability, codec};
 
 /// What is written to see whether writing works again: more than a disk has left by accident.
 const PROBE_BYTES: usize = 64 * 1024;
@@ -67,13 +67,20 @@ struct Segment {
     copied: u64,
 }
 
-/// A log that is running: all of it, encoded, from its first event.
+/// A log that is running, from its first event. Its readers share the batches, so they cost nothing here.
 struct RunningLog {
-    encoded: Vec<u8>,
-    /// So much of the beginning is kept elsewhere, with the claim.
-    claimed: usize,
+    /// The first one is kept with the claim, the others are in segments.
+    batches: Vec<Batch>,
+    /// Bytes of its records.
+    bytes: u64,
     /// The segment with its first record.
     oldest: Option<u64>,
+}
+
+impl RunningLog {
+    fn next_position(&self) -> u64 {
+        self.batches.last().and_then(|batch| batch.last()).map_or(0, |last| last.position + 1)
+    }
 }
 
 /// What may not have reached the disk itself. Always empty where it need not.
@@ -91,8 +98,6 @@ pub(crate) struct Unsynced {
 pub(crate) struct Appended {
     /// The number of its record.
     pub(crate) record: u64,
-    /// How long the log was before.
-    pub(crate) before: usize,
     /// Files that nobody needs any more; they are the caller's to delete.
     pub(crate) unneeded: Vec<PathBuf>,
 }
@@ -110,48 +115,46 @@ impl Segments {
     }
 
     /// A prompt begins to run; the beginning of its log is kept with its claim.
-    pub(crate) fn start(&self, prompt: PromptId, beginning: Vec<u8>) {
-        let log = RunningLog { claimed: beginning.len(), encoded: beginning, oldest: None };
+    pub(crate) fn start(&self, prompt: PromptId, beginning: Batch) {
+        let log = RunningLog { batches: vec![beginning], bytes: 0, oldest: None };
         self.state().running.insert(prompt, log);
     }
 
-    /// Appends a batch; none if the prompt is not running. It survives the process when this returns.
-    pub(crate) fn append(
-        &self,
-        prompt: PromptId,
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) -> io::Result<Option<Appended>> {
+    /// Appends a batch; none if it does not continue a running log. It survives the process when this returns.
+    pub(crate) fn append(&self, prompt: PromptId, batch: Batch) -> io::Result<Option<Appended>> {
         let mut state = self.state();
-        let Some(log) = state.running.get_mut(&prompt) else { return Ok(None) };
-        let before = log.encoded.len();
-        encode(&mut log.encoded);
-        let unneeded = self.write(&mut state, prompt, before).inspect_err(|_| {
-            state.running.get_mut(&prompt).expect("it was found just now").encoded.truncate(before);
-        })?;
-        Ok(Some(Appended { record: state.written, before, unneeded }))
+        let next = state.running.get(&prompt).map(RunningLog::next_position);
+        if next.is_none() || next != batch.first().map(|first| first.position) {
+            return Ok(None);
+        }
+        let unneeded = self.write(&mut state, prompt, std::slice::from_ref(&batch))?;
+        state.running_log(prompt).batches.push(batch);
+        Ok(Some(Appended { record: state.written, unneeded }))
     }
 
-    /// Takes back what was appended to a log since it had this length. In its segment it stays until the next
+    /// Takes back what was appended to a log from this position on. In its segment it stays until the next
     /// record of the log takes its place.
-    pub(crate) fn retract(&self, prompt: PromptId, length: usize) {
+    pub(crate) fn retract(&self, prompt: PromptId, position: u64) {
         if let Some(log) = self.state().running.get_mut(&prompt) {
-            log.encoded.truncate(length);
+            log.batches.retain(|batch| batch.first().is_some_and(|first| first.position < position));
         }
     }
 
     /// Appends the end that readers are told of: to the log in any case, and to its segment if that works.
     /// Gives out the files that nobody needs any more.
-    pub(crate) fn conclude(&self, prompt: PromptId, encode: impl FnOnce(&mut Vec<u8>)) -> Vec<PathBuf> {
+    pub(crate) fn conclude(&self, prompt: PromptId, last: Batch) -> Vec<PathBuf> {
         let mut state = self.state();
-        let Some(log) = state.running.get_mut(&prompt) else { return Vec::new() };
-        let before = log.encoded.len();
-        encode(&mut log.encoded);
-        self.write(&mut state, prompt, before).unwrap_or_default()
+        if !state.running.contains_key(&prompt) {
+            return Vec::new();
+        }
+        let unneeded = self.write(&mut state, prompt, std::slice::from_ref(&last)).unwrap_or_default();
+        state.running_log(prompt).batches.push(last);
+        unneeded
     }
 
-    /// The whole log of a running prompt, encoded.
-    pub(crate) fn log(&self, prompt: PromptId) -> Option<Vec<u8>> {
-        self.state().running.get(&prompt).map(|log| log.encoded.clone())
+    /// The whole log of a running prompt.
+    pub(crate) fn log(&self, prompt: PromptId) -> Option<Vec<Batch>> {
+        self.state().running.get(&prompt).map(|log| log.batches.clone())
     }
 
     /// A prompt has ended and its log is kept elsewhere; gives out the files that nobody needs any more.
@@ -217,22 +220,21 @@ impl Segments {
         state.closed.values().sum::<u64>() + state.active.as_ref().map_or(0, |active| active.length)
     }
 
-    /// Writes what a prompt's log has from `from` on; gives out the files that nobody needs any more.
-    fn write(&self, state: &mut State, prompt: PromptId, from: usize) -> io::Result<Vec<PathBuf>> {
+    /// Writes batches of a prompt's log; gives out the files that nobody needs any more.
+    fn write(&self, state: &mut State, prompt: PromptId, batches: &[Batch]) -> io::Result<Vec<PathBuf>> {
         let written = self.room(state).and_then(|unneeded| {
-            self.write_record(state, prompt, from)?;
+            self.write_record(state, prompt, batches)?;
             Ok(unneeded)
         });
         state.has_failed |= written.is_err();
         written
     }
 
-    fn write_record(&self, state: &mut State, prompt: PromptId, from: usize) -> io::Result<()> {
+    fn write_record(&self, state: &mut State, prompt: PromptId, batches: &[Batch]) -> io::Result<()> {
         let State { active: Some(active), running, record, written, unsynced, .. } = state else {
             unreachable!("there is a segment to write to")
         };
-        let log = running.get_mut(&prompt).expect("only running logs are written");
-        frame::fill(record, prompt, &log.encoded[from..]);
+        frame::fill(record, prompt, |body| batches.iter().for_each(|batch| codec::encode(batch, body)));
         if let Err(error) = (&*active.file).write_all(record) {
             // Part of the record may be there.
             let _ = cut_back(state);
@@ -240,6 +242,8 @@ impl Segments {
         }
         active.length += record.len() as u64;
         *written += 1;
+        let log = running.get_mut(&prompt).expect("only running logs are written");
+        log.bytes += record.len() as u64;
         log.oldest.get_or_insert(active.number);
         let is_new = || !unsynced.files.iter().any(|file| Arc::ptr_eq(file, &active.file));
         if self.durability == Durability::Power && is_new() {
@@ -279,8 +283,8 @@ impl Segments {
     /// Keeps the journal to its bound, with room for a whole new segment: the logs that pin the oldest ones
     /// are written anew into the active one, whole, until what is left is small enough.
     fn copy_forward(&self, state: &mut State) -> io::Result<()> {
-        let running: usize = state.running.values().map(|log| log.encoded.len()).sum();
-        let allowed = self.limits.journal_bytes.max(2 * running as u64);
+        let running: u64 = state.running.values().map(|log| log.bytes).sum();
+        let allowed = self.limits.journal_bytes.max(2 * running);
         let mut bytes = state.closed.values().sum::<u64>() + self.limits.segment_bytes;
         let mut pinning = Vec::new();
         for (number, length) in &state.closed {
@@ -289,15 +293,17 @@ impl Segments {
             }
             for (prompt, log) in state.running.iter().filter(|(_, log)| log.oldest == Some(*number)) {
                 pinning.push(*prompt);
-                bytes += log.encoded.len() as u64;
+                bytes += log.bytes;
             }
             bytes -= length;
         }
         for prompt in pinning {
-            let log = state.running.get_mut(&prompt).expect("it was found just now");
-            let (oldest, claimed) = (log.oldest.take(), log.claimed);
-            if let Err(error) = self.write_record(state, prompt, claimed) {
-                state.running.get_mut(&prompt).expect("it was found just now").oldest = oldest;
+            let log = state.running_log(prompt);
+            let (before, appended) = ((log.oldest.take(), log.bytes), log.batches[1..].to_vec());
+            log.bytes = 0;
+            if let Err(error) = self.write_record(state, prompt, &appended) {
+                let log = state.running_log(prompt);
+                (log.oldest, log.bytes) = before;
                 return Err(error);
             }
         }
@@ -325,6 +331,13 @@ impl Segments {
     /// Every change of the state is whole before anything can panic, so a poisoned lock is still good.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The log of a prompt that was found to be running under the same lock.
+    fn running_log(&mut self, prompt: PromptId) -> &mut RunningLog {
+        self.running.get_mut(&prompt).expect("it was found just now")
     }
 }
 

@@ -73,18 +73,22 @@ mod tests {
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::pin::pin;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::task::{Context, Waker};
 
-    use domain::{PromptId, Timestamp};
+    use domain::{Batch, Event, PromptId, Step, Timestamp};
     use tempfile::TempDir;
 
     use super::*;
     use crate::durable::{Durability, JournalLimits};
 
+    const NOW: Timestamp = Timestamp::from_micros(1);
+
     struct Journal {
         segments: Arc<Segments>,
         syncer: Arc<Syncer>,
         prompt: PromptId,
+        position: AtomicU64,
         _folder: TempDir,
     }
 
@@ -93,13 +97,16 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let limits = JournalLimits { segment_bytes: 10_000, journal_bytes: 40_000 };
             let segments = Arc::new(Segments::create(folder.path(), limits, Durability::Power).unwrap());
-            let prompt = PromptId::new(Timestamp::from_micros(1));
-            segments.start(prompt, Vec::new());
-            Self { syncer: Arc::new(Syncer::new(segments.clone())), segments, prompt, _folder: folder }
+            let (prompt, position) = (PromptId::new(NOW), AtomicU64::new(0));
+            segments.start(prompt, Batch::default());
+            let syncer = Arc::new(Syncer::new(segments.clone()));
+            Self { syncer, segments, prompt, position, _folder: folder }
         }
 
         fn append(&self) -> u64 {
-            self.segments.append(self.prompt, |log| log.extend(b"text")).unwrap().unwrap().record
+            let step = Step::Text("text".into());
+            let event = Event { position: self.position.fetch_add(1, Relaxed), at: NOW, step };
+            self.segments.append(self.prompt, [event].into()).unwrap().unwrap().record
         }
 
         async fn syncs(&self) -> u64 {

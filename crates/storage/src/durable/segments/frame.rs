@@ -14,12 +14,12 @@ pub(super) const MAGIC: usize = 4;
 const HEAD: usize = 8;
 const PROMPT_ID: usize = 16;
 
-/// Makes `record` the record of these batches.
-pub(super) fn fill(record: &mut Vec<u8>, prompt: PromptId, batches: &[u8]) {
+/// Makes `record` the record of the batches that `encode` appends to it.
+pub(super) fn fill(record: &mut Vec<u8>, prompt: PromptId, encode: impl FnOnce(&mut Vec<u8>)) {
     record.clear();
     record.extend([0; HEAD]);
     record.extend(prompt.0.as_bytes());
-    record.extend(batches);
+    encode(record);
     let body = &record[HEAD..];
     let length = u32::try_from(body.len()).expect("a log is far smaller than 4 GiB");
     let checksum = crc32c::crc32c(body);
@@ -71,7 +71,7 @@ mod tests {
     fn record(batches: &[u8]) -> (PromptId, Vec<u8>) {
         let prompt = PromptId::new(Timestamp::from_micros(1_790_000_000_000_000));
         let mut record = Vec::new();
-        fill(&mut record, prompt, batches);
+        fill(&mut record, prompt, |body| body.extend(batches));
         (prompt, record)
     }
 

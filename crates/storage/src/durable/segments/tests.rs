@@ -1,9 +1,14 @@
 //! Segments as they fill, close, are copied from and deleted.
 
-use domain::Timestamp;
+use domain::{Event, Step, Timestamp};
 use tempfile::TempDir;
 
 use super::*;
+
+const NOW: Timestamp = Timestamp::from_micros(1);
+
+/// What a record has beside its text, at most.
+const RECORD: u64 = 24 + 20;
 
 const LIMITS: JournalLimits = JournalLimits { segment_bytes: 1_000, journal_bytes: 4_000 };
 
@@ -14,15 +19,39 @@ fn journal(durability: Durability) -> (TempDir, Segments) {
 }
 
 fn start(segments: &Segments) -> PromptId {
-    let prompt = PromptId::new(Timestamp::from_micros(1));
-    segments.start(prompt, b"beginning ".to_vec());
+    let prompt = PromptId::new(NOW);
+    segments.start(prompt, text(0, "beginning "));
     prompt
+}
+
+/// A batch of one text.
+fn text(position: u64, text: &str) -> Batch {
+    [Event { position, at: NOW, step: Step::Text(text.into()) }].into()
+}
+
+/// Appends a text, and deletes what nobody needs any more.
+fn say(segments: &Segments, prompt: PromptId, words: &str) {
+    let batch = text(segments.state().running[&prompt].next_position(), words);
+    let appended = segments.append(prompt, batch).unwrap().unwrap();
+    appended.unneeded.iter().for_each(|path| remove(path));
 }
 
 /// Appends so many bytes, and deletes what nobody needs any more.
 fn append(segments: &Segments, prompt: PromptId, bytes: usize) {
-    let appended = segments.append(prompt, |log| log.extend(vec![b'.'; bytes])).unwrap().unwrap();
-    appended.unneeded.iter().for_each(|path| remove(path));
+    say(segments, prompt, &".".repeat(bytes));
+}
+
+/// The text of a running log.
+fn said(segments: &Segments, prompt: PromptId) -> Option<String> {
+    segments.log(prompt).as_deref().map(text_of)
+}
+
+fn text_of(log: &[Batch]) -> String {
+    let texts = log.iter().flat_map(|batch| batch.iter()).map(|event| match &event.step {
+        Step::Text(text) => text.to_string(),
+        step => panic!("{step:?}"),
+    });
+    texts.collect()
 }
 
 fn finish(segments: &Segments, prompt: PromptId) {
@@ -35,20 +64,22 @@ fn sizes(folder: &TempDir) -> Vec<u64> {
     numbers.iter().map(|number| fs::metadata(path_of(folder.path(), *number)).unwrap().len()).collect()
 }
 
-fn recovered(folder: &TempDir, prompt: PromptId) -> Vec<u8> {
-    recover(folder.path(), |_| true).unwrap().logs.remove(&prompt).unwrap_or_default()
+/// The text of all records of a prompt, in the order they were written.
+fn recovered(folder: &TempDir, prompt: PromptId) -> String {
+    let encoded = recover(folder.path(), |_| true).unwrap().logs.remove(&prompt).unwrap_or_default();
+    text_of(&codec::decode(&encoded).unwrap())
 }
 
 #[test]
 fn what_is_appended_is_on_disk_without_the_beginning_that_the_claim_has() {
     let (folder, segments) = journal(Durability::Process);
     let (one, other) = (start(&segments), start(&segments));
-    for (prompt, text) in [(one, "a"), (other, "x"), (one, "bc"), (other, "yz")] {
-        segments.append(prompt, |log| log.extend(text.as_bytes())).unwrap().unwrap();
+    for (prompt, words) in [(one, "a"), (other, "x"), (one, "bc"), (other, "yz")] {
+        say(&segments, prompt, words);
     }
-    assert_eq!(recovered(&folder, one), b"abc");
-    assert_eq!(recovered(&folder, other), b"xyz");
-    assert_eq!(segments.log(one).unwrap(), b"beginning abc");
+    assert_eq!(recovered(&folder, one), "abc");
+    assert_eq!(recovered(&folder, other), "xyz");
+    assert_eq!(said(&segments, one).unwrap(), "beginning abc");
     assert_eq!(sizes(&folder), [segments.bytes()]);
 }
 
@@ -57,8 +88,21 @@ fn a_prompt_that_is_not_running_takes_nothing() {
     let (folder, segments) = journal(Durability::Process);
     let prompt = start(&segments);
     finish(&segments, prompt);
-    assert!(segments.append(prompt, |_| unreachable!("nobody encodes")).unwrap().is_none());
-    assert_eq!((segments.log(prompt), sizes(&folder)), (None, vec![]));
+    assert!(segments.append(prompt, text(1, "late")).unwrap().is_none());
+    assert_eq!((said(&segments, prompt), sizes(&folder)), (None, vec![]));
+}
+
+#[test]
+fn a_batch_that_does_not_continue_its_log_is_not_taken() {
+    let (folder, segments) = journal(Durability::Process);
+    let prompt = start(&segments);
+    say(&segments, prompt, "a");
+    for position in [0, 1, 3] {
+        assert!(segments.append(prompt, text(position, "x")).unwrap().is_none());
+    }
+    assert!(segments.append(prompt, Batch::default()).unwrap().is_none());
+    say(&segments, prompt, "b");
+    assert_eq!(recovered(&folder, prompt), "ab");
 }
 
 #[test]
@@ -91,12 +135,12 @@ fn closed_files_are_not_kept_open() {
 #[test]
 fn a_long_prompt_among_short_ones_is_copied_forward_and_the_bound_holds() {
     let (folder, segments) = journal(Durability::Process);
-    let (long, mut expected) = (start(&segments), Vec::new());
-    let largest_record = 500 + 24;
+    let (long, mut expected) = (start(&segments), String::new());
+    let largest_record = 500 + RECORD;
     for round in 0..2_000_usize {
         if round % 20 == 0 {
             append(&segments, long, 1);
-            expected.push(b'.');
+            expected.push('.');
         }
         let short = start(&segments);
         append(&segments, short, round % 500);
@@ -114,19 +158,19 @@ fn running_logs_larger_than_the_bound_are_kept_and_not_copied_all_the_time() {
     let mut deleted = 0;
     for round in 1..=200 {
         for prompt in &prompts {
-            let appended = segments.append(*prompt, |log| log.extend([b'.'; 20])).unwrap().unwrap();
+            let appended = segments.append(*prompt, text(round, &".".repeat(20))).unwrap().unwrap();
             for path in appended.unneeded {
                 deleted += fs::metadata(&path).unwrap().len();
                 remove(&path);
             }
         }
-        let running = 8 * (10 + round * 20);
+        let running = 8 * round * (20 + RECORD);
         assert!(segments.bytes() <= LIMITS.journal_bytes.max(2 * running) + 1_000, "in round {round}");
     }
-    let (written, records) = (segments.bytes() + deleted, 8 * 200 * (24 + 20));
+    let (written, records) = (segments.bytes() + deleted, 8 * 200 * (20 + RECORD));
     assert!(written < 4 * records, "{written} bytes for {records}");
     for prompt in prompts {
-        assert!(recovered(&folder, prompt).ends_with(&[b'.'; 200 * 20]));
+        assert!(recovered(&folder, prompt).ends_with(&".".repeat(200 * 20)));
     }
 }
 
@@ -135,10 +179,10 @@ fn what_is_taken_back_is_gone_from_the_log() {
     let (_folder, segments) = journal(Durability::Process);
     let prompt = start(&segments);
     append(&segments, prompt, 3);
-    let appended = segments.append(prompt, |log| log.extend(b"lost")).unwrap().unwrap();
-    segments.retract(prompt, appended.before);
+    say(&segments, prompt, "lost");
+    segments.retract(prompt, 2);
     append(&segments, prompt, 1);
-    assert_eq!(segments.log(prompt).unwrap(), b"beginning ....");
+    assert_eq!(said(&segments, prompt).unwrap(), "beginning ....");
 }
 
 #[test]
@@ -193,7 +237,7 @@ fn after_a_sync_that_failed_nothing_follows_in_the_same_file_and_what_runs_is_wr
     assert_eq!(unsynced.replaced, [path_of(folder.path(), 1)], "all that ran in the first is in the second");
     unsynced.replaced.iter().for_each(|path| remove(path));
     segments.synced();
-    assert_eq!(recovered(&folder, prompt).len(), 10 + 10 + 10, "the copy, and the batch in it once more");
+    assert_eq!(recovered(&folder, prompt).len(), 10 + 10, "the copy, and what followed");
     assert_eq!(recovered(&folder, other).len(), 10);
     assert!(segments.has_failed(), "one write that works proves nothing");
     segments.try_out().unwrap();
@@ -207,12 +251,12 @@ fn a_folder_that_is_gone_is_an_error_and_when_it_is_back_so_is_the_journal() {
     let elsewhere = folder.path().with_extension("elsewhere");
     fs::rename(folder.path(), &elsewhere).unwrap();
     let prompt = start(&segments);
-    assert!(segments.append(prompt, |log| log.extend(b"text")).is_err());
-    assert_eq!(segments.log(prompt).unwrap(), b"beginning ", "what is not on disk is not in the log");
+    assert!(segments.append(prompt, text(1, "text")).is_err());
+    assert_eq!(said(&segments, prompt).unwrap(), "beginning ", "what is not on disk is not in the log");
     assert!(segments.has_failed() && segments.try_out().is_err());
 
-    segments.conclude(prompt, |log| log.extend(b"told"));
-    assert_eq!(segments.log(prompt).unwrap(), b"beginning told", "but what readers were told is");
+    segments.conclude(prompt, text(1, "told"));
+    assert_eq!(said(&segments, prompt).unwrap(), "beginning told", "but what readers were told is");
     fs::rename(&elsewhere, folder.path()).unwrap();
     segments.try_out().unwrap();
     assert!(!segments.has_failed());

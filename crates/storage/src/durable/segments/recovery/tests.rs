@@ -18,7 +18,7 @@ fn prompt() -> PromptId {
 fn segment<'a>(records: impl IntoIterator<Item = (PromptId, &'a [u8])>) -> Vec<u8> {
     let (mut segment, mut record) = (HEADER.to_vec(), Vec::new());
     for (prompt, batches) in records {
-        frame::fill(&mut record, prompt, batches);
+        frame::fill(&mut record, prompt, |body| body.extend(batches));
         segment.extend(&record);
     }
     segment

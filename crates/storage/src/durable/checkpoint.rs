@@ -1,0 +1,89 @@
+//! Brings what the write-ahead log has into the database: on a thread of its own, because it takes a while
+//! and waits for the disk, and no claim and no end shall wait with it.
+
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tracing::warn;
+
+/// How much waits in the log before it is brought over: 16 MiB, so that it is rarely done and reading the
+/// log again after a crash takes no time.
+const PAGES: i64 = 4_096;
+
+/// A writer that comes to this many brings them over itself, so that the log is bounded.
+pub(super) const MOST_PAGES: i64 = 4 * PAGES;
+
+/// The thread, until dropped.
+pub(super) struct Checkpoints {
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpoints {
+    pub(super) fn start(connection: Connection) -> io::Result<Self> {
+        let (wake, woken) = sync_channel(1);
+        let thread =
+            thread::Builder::new().name("checkpoints".to_owned()).spawn(move || run(&connection, &woken))?;
+        Ok(Self { wake: Some(wake), thread: Some(thread) })
+    }
+
+    /// Something was written. If the thread has heard so already, once is enough.
+    pub(super) fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            let _ = wake.try_send(());
+        }
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(connection: &Connection, woken: &Receiver<()>) {
+    while woken.recv().is_ok() {
+        let done = waiting(connection, "NOOP").and_then(|pages| {
+            if pages >= PAGES { waiting(connection, "PASSIVE").map(|_| ()) } else { Ok(()) }
+        });
+        if let Err(error) = done {
+            warn!(%error, "the write-ahead log of history.db could not be brought into it");
+        }
+    }
+}
+
+/// Makes a checkpoint of this kind, and tells how many pages wait in the log after it.
+fn waiting(connection: &Connection, kind: &str) -> rusqlite::Result<i64> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({kind})"), [], |row| {
+        Ok(row.get::<_, i64>(1)? - row.get::<_, i64>(2)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_in_the_database_soon_and_the_log_stays_small() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("some.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        writer.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+        writer.execute_batch("CREATE TABLE blobs (body BLOB)").unwrap();
+        let checkpoints = Checkpoints::start(Connection::open(&path).unwrap()).unwrap();
+        for _ in 0..20 {
+            // A thousand pages each.
+            writer.execute("INSERT INTO blobs VALUES (zeroblob(4096000))", []).unwrap();
+            checkpoints.wake();
+        }
+        drop(checkpoints);
+        assert!(waiting(&writer, "NOOP").unwrap() < 20_000, "most of it has been brought over");
+        assert!(std::fs::metadata(&path).unwrap().len() > 4_096_000);
+    }
+}
