@@ -7,7 +7,8 @@ use crate::processes::Processes;
 
 const STREAMS: u64 = 32;
 
-pub(crate) async fn measure(processes: &Processes, accept: &str, tokens: u64) {
+/// Gives back CPU-seconds per million tokens.
+pub(crate) async fn measure(processes: &Processes, accept: &str, tokens: u64) -> f64 {
     let (server, address) = (&processes.server, &processes.server.address);
     let mut streams = Vec::new();
     let (cpu, started) = (server.cpu_seconds(), Instant::now());
@@ -33,6 +34,7 @@ pub(crate) async fn measure(processes: &Processes, accept: &str, tokens: u64) {
         bytes as f64 / 1e6,
         server.memory_mb().1,
     );
+    cpu / millions
 }
 
 /// Counts the bytes and the deltas of a stream.

@@ -12,6 +12,9 @@ use clap::{Parser, ValueEnum};
 
 use processes::{Processes, Storage};
 
+/// How often things are measured that are compared with each other.
+const ROUNDS: usize = 5;
+
 /// Measures the release binaries that lie beside this one.
 #[derive(Parser)]
 struct Arguments {
@@ -44,15 +47,17 @@ async fn main() {
             burst::measure(&Processes::start(kind, &model, Storage::Sqlite).await, accept, arguments.tokens)
                 .await;
         }
-        for storage in [Storage::Memory, Storage::Sqlite, Storage::Power, Storage::Memory, Storage::Sqlite] {
+        compare("CPU-seconds per million tokens", async |storage| {
             let processes = Processes::start("ollama", &model, storage).await;
-            burst::measure(&processes, "application/x-ndjson", arguments.tokens).await;
-        }
+            burst::measure(&processes, "application/x-ndjson", arguments.tokens).await
+        })
+        .await;
     }
     if wants(What::Paced) {
-        for storage in [Storage::Memory, Storage::Sqlite, Storage::Power] {
-            paced::measure(&Processes::start("ollama", paced::MODEL, storage).await).await;
-        }
+        compare("ms late at p99", async |storage| {
+            paced::measure(&Processes::start("ollama", paced::MODEL, storage).await).await
+        })
+        .await;
     }
     if wants(What::Cancel) {
         cancel::measure(&Processes::start("ollama", "fake,tokens=100000,pace=20ms", Storage::Sqlite).await)
@@ -60,5 +65,28 @@ async fn main() {
     }
     if wants(What::FirstToken) {
         first_token::measure(&Processes::start("ollama", "fake,tokens=1", Storage::Sqlite).await).await;
+    }
+}
+
+/// Measures with each kind of storage in turns, so that whatever else the machine does meets all alike, and
+/// prints the medians beside that of memory.
+async fn compare(unit: &str, mut measure: impl AsyncFnMut(Storage) -> f64) {
+    let mut figures = [Storage::Memory, Storage::Sqlite, Storage::Power].map(|storage| (storage, Vec::new()));
+    for _ in 0..ROUNDS {
+        for (storage, figures) in &mut figures {
+            figures.push(measure(*storage).await);
+        }
+    }
+    let medians = figures.map(|(storage, mut figures)| {
+        figures.sort_by(f64::total_cmp);
+        (storage, client::percentile(&figures, 50.0))
+    });
+    let memory = medians[0].1;
+    for (storage, median) in medians {
+        println!(
+            "{storage:?}: {median:.2} {unit} (median of {ROUNDS}); {:+.2}, or {:.2} times that of memory",
+            median - memory,
+            median / memory
+        );
     }
 }

@@ -11,7 +11,8 @@ pub(crate) const MODEL: &str = "fake,tokens=250,pace=20ms";
 const STREAMS: usize = 256;
 const PACE: Duration = Duration::from_millis(20);
 
-pub(crate) async fn measure(processes: &Processes) {
+/// Gives back how late tokens are, at the 99th percentile, in milliseconds.
+pub(crate) async fn measure(processes: &Processes) -> f64 {
     let address = &processes.server.address;
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
@@ -32,6 +33,7 @@ pub(crate) async fn measure(processes: &Processes) {
         percentile(&late, 99.0),
         late.len(),
     );
+    percentile(&late, 99.0)
 }
 
 /// When each token arrived.

@@ -18,7 +18,7 @@ pub(crate) struct Processes {
 }
 
 /// Where the server keeps its logs, and what they survive.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Storage {
     Memory,
     Sqlite,
