@@ -52,7 +52,7 @@ impl Processes {
             ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", &base_url),
             ("WELLSPRING__PROVIDERS__LOCAL__MODEL", model_name),
             ("WELLSPRING__GENERATION__MAX_TOKENS", "1000000"),
-            ("WELLSPRING__LIMITS__ANSWER_BYTES", "1000000000"),
+            ("WELLSPRING__LIMITS__ANSWER_BYTES", "200000000"),
             ("WELLSPRING__LIMITS__CONCURRENT_STREAMS", "1000"),
             ("RUST_LOG", "warn"),
         ];

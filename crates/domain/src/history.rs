@@ -103,7 +103,7 @@ pub trait History: Send + Sync {
     /// Removes a session with its prompts, logs and turns. False if there is none, or if a prompt runs in it.
     async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError>;
 
-    /// Removes some of what ended before that time, of every tenant: as much as takes a few milliseconds.
-    /// True if there is more.
+    /// Removes some of the ended prompts that are older than that, then of the sessions that did nothing since,
+    /// of every tenant: as much as takes a few milliseconds. True if there is more.
     async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError>;
 }

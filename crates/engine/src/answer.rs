@@ -8,6 +8,9 @@ use crate::Limits;
 const BATCH_STEPS: usize = 64;
 const BATCH_BYTES: usize = 16 * 1024;
 
+/// What counts for a step of few words, so that no number of them is unbounded.
+const STEP_BYTES: usize = 64;
+
 /// An answer while it grows.
 pub(crate) struct Answer {
     max_tokens: u64,
@@ -66,13 +69,19 @@ impl Answer {
                 self.push(Step::Reasoning(text));
             }
             ModelEvent::ToolCall(call) => {
-                if !self.has_room_for(call.arguments.len()) {
+                if !self.has_room_for(STEP_BYTES + call.arguments.len()) {
                     return Some(self.cut_short());
                 }
                 self.has_tool_call = true;
                 self.push(Step::ToolCall(Box::new(call)));
             }
-            ModelEvent::Usage(usage) => self.steps.push(Step::Usage(usage)),
+            ModelEvent::Usage(usage) => {
+                self.bytes += STEP_BYTES;
+                if self.bytes > self.max_bytes {
+                    return Some(self.cut_short());
+                }
+                self.steps.push(Step::Usage(usage));
+            }
             ModelEvent::Finish(reason) => return Some(self.finished(reason)),
         }
         None

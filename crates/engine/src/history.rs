@@ -65,17 +65,22 @@ impl Engine {
     /// Looks after the store for as long as the server runs: ends what could not be ended, and forgets what
     /// is older than `retention`.
     pub async fn keep_house(&self, retention: Duration) {
-        let mut until_forgetting = Duration::ZERO;
+        futures::join!(self.keep_mending(), self.keep_forgetting(retention));
+    }
+
+    async fn keep_mending(&self) {
         loop {
             if let Err(reason) = self.shared.ports.journal.mend().await {
                 warn!(%reason, "ended prompts wait for the journal");
             }
-            if until_forgetting.is_zero() {
-                self.forget_older_than(retention).await;
-                until_forgetting = FORGETTING;
-            }
             sleep(MENDING).await;
-            until_forgetting = until_forgetting.saturating_sub(MENDING);
+        }
+    }
+
+    async fn keep_forgetting(&self, retention: Duration) {
+        loop {
+            self.forget_older_than(retention).await;
+            sleep(FORGETTING).await;
         }
     }
 

@@ -20,7 +20,9 @@ mod sessions;
 mod sync;
 mod unfinished;
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,7 +36,7 @@ use cache::Cache;
 use claims::Looked;
 use database::Database;
 pub use segments::JournalLimits;
-use segments::Segments;
+use segments::{Appended, Segments};
 use sync::Syncer;
 use unfinished::Unfinished;
 
@@ -80,8 +82,10 @@ impl Sessions for Durable {
     }
 
     async fn find(&self, who: &Principal, id: SessionId) -> Result<Option<Session>, StorageError> {
-        let who = who.clone();
-        self.database.read(move |db| sessions::find(db, &who, id)).await
+        let (unfinished, who) = (self.unfinished.of(who), who.clone());
+        let mut session = self.database.read(move |db| sessions::find(db, &who, id)).await?;
+        session.iter_mut().for_each(|session| show_free(session, &unfinished));
+        Ok(session)
     }
 
     async fn touch(
@@ -96,6 +100,7 @@ impl Sessions for Durable {
     }
 
     async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError> {
+        let _ = self.mend().await;
         let who = who.clone();
         self.database.write(move |db| sessions::end(db, &who, id)).await
     }
@@ -104,24 +109,13 @@ impl Sessions for Durable {
 #[async_trait]
 impl Journal for Durable {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
-        self.mend().await?;
-        let who = who.clone();
-        if !new.room {
-            // Without room nothing starts, so nothing is written and nobody's lock is waited for.
-            let looked = self.database.read(move |db| claims::look(db, &who, &new)).await?;
-            return Ok(match looked {
-                Looked::MayStart(_) => Claim::NoRoom,
-                Looked::MayNot(claim) => claim,
-            });
+        let mended = self.mend().await;
+        let claim = self.decide(who, new).await?;
+        match claim {
+            // It has ended for its readers, and the history does not know yet.
+            Claim::SessionBusy(prompt) if self.unfinished.has(who, prompt) => mended.map(|()| claim),
+            _ => Ok(claim),
         }
-        if self.segments.has_failed() {
-            self.try_out().await?;
-        }
-        let (claim, beginning) = self.database.write(move |db| claims::claim(db, &who, new)).await?;
-        if let (Claim::Started(run, _), Some(beginning)) = (&claim, beginning) {
-            self.segments.start(run.prompt, beginning);
-        }
-        Ok(claim)
     }
 
     async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError> {
@@ -134,26 +128,31 @@ impl Journal for Durable {
 
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
         let Run { prompt, who } = run;
-        let mut log = self.segments.log(prompt).ok_or_else(|| no_continuation(prompt))?;
+        let log = self.segments.log(prompt).filter(|log| continues(log, &last));
+        let mut log = log.ok_or_else(|| no_continuation(prompt))?;
         log.push(last.clone());
         let owner = who.clone();
         let folded = self.database.write(move |db| ends::fold(db, &owner, prompt, &log)).await;
         match folded {
             Ok(()) => self.forget_running(prompt),
-            Err(_) => self.keep_unfinished(who, prompt, &last),
+            Err(_) => self.keep_unfinished(who, prompt, &last).await,
         }
         folded
     }
 
     async fn mend(&self) -> Result<(), StorageError> {
+        let mut mended = Ok(());
         for (who, prompt) in self.unfinished.all() {
-            if let Some(log) = self.segments.log(prompt) {
-                self.database.write(move |db| ends::fold(db, &who, prompt, &log)).await?;
+            if let Some(log) = self.segments.log(prompt)
+                && let Err(error) = self.database.write(move |db| ends::fold(db, &who, prompt, &log)).await
+            {
+                mended = Err(error);
+                continue;
             }
             self.unfinished.remove(prompt);
             self.forget_running(prompt);
         }
-        Ok(())
+        mended
     }
 
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
@@ -169,8 +168,11 @@ impl Journal for Durable {
         let Some(stored) = self.database.read(move |db| prompts::log(db, &owner, id)).await? else {
             return Ok(None);
         };
-        let log = stored.decode().map_err(|StorageError(why)| StorageError(format!("prompt {id}: {why}")))?;
-        self.cache.put(who, id, &log, stored.body.len(), removals);
+        let bytes = stored.body.len();
+        let log = tokio::task::spawn_blocking(move || stored.decode()).await;
+        let log = log.unwrap_or_else(|panic| Err(StorageError(panic.to_string())));
+        let log = log.map_err(|StorageError(why)| StorageError(format!("prompt {id}: {why}")))?;
+        self.cache.put(who, id, &log, bytes, removals);
         Ok(Some(log))
     }
 }
@@ -178,9 +180,9 @@ impl Journal for Durable {
 #[async_trait]
 impl History for Durable {
     async fn prompt(&self, who: &Principal, id: PromptId) -> Result<Option<Prompt>, StorageError> {
-        let name = (who.clone(), id);
-        let mut prompt = self.database.read(move |db| prompts::find(db, &name.0, name.1)).await?;
-        prompt.iter_mut().for_each(|prompt| self.show_ended(who, prompt));
+        let (unfinished, who) = (self.unfinished.of(who), who.clone());
+        let mut prompt = self.database.read(move |db| prompts::find(db, &who, id)).await?;
+        prompt.iter_mut().for_each(|prompt| show_ended(prompt, &unfinished));
         Ok(prompt)
     }
 
@@ -195,8 +197,10 @@ impl History for Durable {
         before: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<Session>, StorageError> {
-        let who = who.clone();
-        self.database.read(move |db| sessions::page(db, &who, before, limit)).await
+        let (unfinished, who) = (self.unfinished.of(who), who.clone());
+        let mut sessions = self.database.read(move |db| sessions::page(db, &who, before, limit)).await?;
+        sessions.iter_mut().for_each(|session| show_free(session, &unfinished));
+        Ok(sessions)
     }
 
     async fn prompts(
@@ -205,15 +209,15 @@ impl History for Durable {
         which: Which,
         limit: usize,
     ) -> Result<Vec<Prompt>, StorageError> {
-        let owner = who.clone();
-        let mut prompts = self.database.read(move |db| prompts::newest(db, &owner, which, limit)).await?;
-        prompts.iter_mut().for_each(|prompt| self.show_ended(who, prompt));
+        let (unfinished, who) = (self.unfinished.of(who), who.clone());
+        let mut prompts = self.database.read(move |db| prompts::newest(db, &who, which, limit)).await?;
+        prompts.iter_mut().for_each(|prompt| show_ended(prompt, &unfinished));
         prompts.retain(|prompt| which.status.is_none_or(|status| prompt.status == status));
         Ok(prompts)
     }
 
     async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError> {
-        self.mend().await?;
+        let _ = self.mend().await;
         let who = who.clone();
         let Some(prompts) = self.database.write(move |db| forget::session(db, &who, id)).await? else {
             return Ok(false);
@@ -230,10 +234,32 @@ impl History for Durable {
 }
 
 impl Durable {
+    async fn decide(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
+        let who = who.clone();
+        if !new.room {
+            // Without room nothing starts, so nothing is written.
+            let looked = self.database.read(move |db| claims::look(db, &who, &new)).await?;
+            return Ok(match looked {
+                Looked::MayStart(_) => Claim::NoRoom,
+                Looked::MayNot(claim) => claim,
+            });
+        }
+        if self.segments.has_failed() {
+            self.try_out().await?;
+        }
+        let (claim, beginning) = self.database.write(move |db| claims::claim(db, &who, new)).await?;
+        if let (Claim::Started(run, _), Some(beginning)) = (&claim, beginning) {
+            self.segments.start(run.prompt, beginning);
+        }
+        Ok(claim)
+    }
+
     /// After a failure nobody starts what cannot be kept.
     async fn try_out(&self) -> Result<(), StorageError> {
-        let probe = self.segments.try_out().map_err(|error| journal_failed(&error))?;
-        self.sync(probe).await
+        let segments = self.segments.clone();
+        let probe = tokio::task::spawn_blocking(move || segments.try_out()).await;
+        let probe = probe.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        self.sync(probe.map_err(|error| journal_failed(&error))?).await
     }
 
     async fn sync(&self, record: u64) -> Result<(), StorageError> {
@@ -243,23 +269,32 @@ impl Durable {
 
     /// The history did not take a prompt's end. Readers are told another one in its place, and that one waits
     /// to be folded; meanwhile the journal has it, if it can.
-    fn keep_unfinished(&self, who: Principal, prompt: PromptId, last: &Batch) {
+    async fn keep_unfinished(&self, who: Principal, prompt: PromptId, last: &Batch) {
         let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
         let told = last.first().map(|untaken| Event { step: told, ..untaken.clone() });
-        remove_beside(self.segments.conclude(prompt, told.into_iter().collect()));
+        let concluded = self.segments.conclude(prompt, told.into_iter().collect());
         self.unfinished.add(who, prompt);
+        if let Some(Appended { record, unneeded }) = concluded {
+            remove_beside(unneeded);
+            let _ = self.sync(record).await;
+        }
     }
 
     fn forget_running(&self, prompt: PromptId) {
         remove_beside(self.segments.finish(prompt));
     }
+}
 
-    /// A prompt whose end waits to be folded has ended for everybody.
-    fn show_ended(&self, who: &Principal, prompt: &mut Prompt) {
-        if prompt.status == PromptStatus::InFlight && self.unfinished.has(who, prompt.id) {
-            prompt.status = PromptStatus::Error;
-        }
+/// A prompt whose end waits to be folded has ended for everybody.
+fn show_ended(prompt: &mut Prompt, unfinished: &HashSet<PromptId>) {
+    if prompt.status == PromptStatus::InFlight && unfinished.contains(&prompt.id) {
+        prompt.status = PromptStatus::Error;
     }
+}
+
+/// And nothing runs in its session.
+fn show_free(session: &mut Session, unfinished: &HashSet<PromptId>) {
+    session.running = session.running.filter(|prompt| !unfinished.contains(prompt));
 }
 
 /// Deleting takes its time, and nobody waits for it.
@@ -269,8 +304,14 @@ fn remove_beside(unneeded: Vec<PathBuf>) {
     }
 }
 
-fn journal_failed(error: &std::io::Error) -> StorageError {
+fn journal_failed(error: &io::Error) -> StorageError {
     StorageError(format!("the journal cannot be written: {error}"))
+}
+
+/// Whether a batch comes right behind a log.
+fn continues(log: &[Batch], batch: &Batch) -> bool {
+    let next = log.last().and_then(|batch| batch.last()).map_or(0, |last| last.position + 1);
+    batch.first().is_some_and(|first| first.position == next)
 }
 
 fn no_continuation(prompt: PromptId) -> StorageError {

@@ -99,8 +99,11 @@ impl Default for TypedStreams {
     }
 }
 
-/// What a body or an answer may have.
+/// What a body may have.
 const BYTES: RangeInclusive<u64> = 1_024..=1 << 32;
+
+/// What an answer may have: its log is one record of the history in the end.
+const ANSWER_BYTES: RangeInclusive<u64> = 1_024..=1 << 28;
 
 impl TypedLimits {
     pub(super) fn resolve(self, checks: &mut Checks<'_>) -> LimitSettings {
@@ -112,7 +115,7 @@ impl TypedLimits {
             ingest_body_bytes: number("ingest_body_bytes", self.ingest_body_bytes, BYTES),
             model_queue: number("model_queue", self.model_queue, 0..=1_000_000),
             question_chars: number("question_chars", self.question_chars, 1..=100_000_000),
-            answer_bytes: number("answer_bytes", self.answer_bytes, BYTES),
+            answer_bytes: number("answer_bytes", self.answer_bytes, ANSWER_BYTES),
             requests_per_minute: number("requests_per_minute", self.requests_per_minute, 0..=1_000_000),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct StorageSettings {
     /// How long history is kept.
     #[serde(rename = "retention_days", serialize_with = "in_days")]
     pub(crate) retention: Duration,
-    /// The journal of running prompts is kept below this size.
+    /// The journal of running prompts is kept below this size, or below twice what their logs have.
     pub(crate) journal_bytes: u64,
     /// A segment of the journal is closed at this size.
     pub(crate) segment_bytes: u64,

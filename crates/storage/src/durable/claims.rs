@@ -43,7 +43,7 @@ pub(super) fn look(db: &Connection, who: &Principal, new: &NewPrompt) -> rusqlit
         return Ok(Looked::MayNot(Claim::SessionUnknown));
     };
     if let Some(key) = &accepted.key
-        && let Some(earlier) = latest_under(db, who, accepted.session, key)?
+        && let Some(earlier) = holder_of(db, who, accepted.session, key)?
     {
         if earlier.accepted.as_ref().is_none_or(|earlier| earlier.question != accepted.question) {
             return Ok(Looked::MayNot(Claim::KeyReused));
@@ -61,7 +61,7 @@ pub(super) fn look(db: &Connection, who: &Principal, new: &NewPrompt) -> rusqlit
     Ok(Looked::MayStart(session))
 }
 
-/// The latest prompt under a key.
+/// The prompt that holds a key.
 struct Earlier {
     id: PromptId,
     /// None if it cannot be read.
@@ -69,7 +69,8 @@ struct Earlier {
     may_be_retried: bool,
 }
 
-fn latest_under(
+/// The one that may not be retried, if there is one: after it, no other could start. Else the latest.
+fn holder_of(
     db: &Connection,
     who: &Principal,
     session: SessionId,
@@ -77,7 +78,7 @@ fn latest_under(
 ) -> rusqlite::Result<Option<Earlier>> {
     db.prepare_cached(
         "SELECT id, accepted, retryable FROM prompts INDEXED BY prompts_by_key
-         WHERE tenant = ? AND session = ? AND key = ? ORDER BY id DESC LIMIT 1",
+         WHERE tenant = ? AND session = ? AND key = ? ORDER BY retryable, id DESC LIMIT 1",
     )?
     .query_row(params![who.tenant, session.0.as_bytes(), key], |row| {
         let beginning: Vec<u8> = row.get(1)?;

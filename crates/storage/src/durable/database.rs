@@ -135,7 +135,8 @@ impl Database {
 /// Renames a damaged database and what belongs to it.
 pub(crate) fn set_aside(path: &Path, reason: &str, now: Timestamp) -> io::Result<()> {
     let mark = format!(".corrupt-{}", now.micros());
-    for suffix in ["", "-wal", "-shm"] {
+    // The database last: without its log beside it, a process that dies in between finds it damaged still.
+    for suffix in ["-wal", "-shm", ""] {
         let from = beside(path, suffix);
         if from.exists() {
             std::fs::rename(&from, beside(path, &format!("{mark}{suffix}")))?;
@@ -186,7 +187,7 @@ fn check_if_suspect(path: &Path, connection: &Connection) -> Result<(), Fault> {
     if !note.exists() {
         return Ok(());
     }
-    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if found != "ok" {
         return Err(Fault::Damaged(found));
     }

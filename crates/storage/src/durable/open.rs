@@ -24,7 +24,7 @@ impl Durable {
     pub fn open(settings: &DurableSettings, now: Timestamp) -> Result<Self, StorageError> {
         let failed =
             |reason: &dyn std::fmt::Display| StorageError(format!("{}: {reason}", settings.folder.display()));
-        fs::create_dir_all(&settings.folder).map_err(|error| failed(&error))?;
+        make_folder(&settings.folder, settings.durability).map_err(|error| failed(&error))?;
         let lock = lock(&settings.folder)?;
         let mut database = open_history(settings, now);
         if let Err(Fault::Damaged(reason)) = &database {
@@ -46,6 +46,16 @@ impl Durable {
     }
 }
 
+fn make_folder(folder: &Path, durability: Durability) -> std::io::Result<()> {
+    let is_new = !folder.exists();
+    fs::create_dir_all(folder)?;
+    if is_new && durability == Durability::Power {
+        // A new folder's name is on the disk once the folder above it is.
+        File::open(folder.canonicalize()?.parent().unwrap_or(folder))?.sync_all()?;
+    }
+    Ok(())
+}
+
 /// Takes the folder's lock, which the system gives back when the process ends, however it ends.
 fn lock(folder: &Path) -> Result<File, StorageError> {
     let path = folder.join("lock");
@@ -63,10 +73,17 @@ fn lock(folder: &Path) -> Result<File, StorageError> {
 
 /// Opens the history, and ends in it what ran. The journal is cleared away once the history has all of it.
 fn open_history(settings: &DurableSettings, now: Timestamp) -> Result<Database, Fault> {
-    let database = Database::open(&settings.folder.join("history.db"), settings.durability)?;
+    let path = settings.folder.join("history.db");
+    let is_new = !path.exists();
+    let database = Database::open(&path, settings.durability)?;
     let ran = database.write_now(prompts::in_flight)?;
     let wanted: HashSet<PromptId> = ran.iter().map(|(_, prompt, _)| *prompt).collect();
     let recovered = segments::recover(&settings.folder.join("journal"), |prompt| wanted.contains(&prompt))?;
+    if is_new {
+        // Somebody took the history away, and the journal is all there is of what ran.
+        recovered.set_aside(now)?;
+        return Ok(database);
+    }
     database.write_now(|db| end_what_ran(db, ran, &recovered.logs, now))?;
     recovered.clear_away(now)?;
     Ok(database)
@@ -74,14 +91,15 @@ fn open_history(settings: &DurableSettings, now: Timestamp) -> Result<Database, 
 
 /// Sets a damaged history aside, and the journal with it, whose prompts only the history knows.
 fn set_all_aside(settings: &DurableSettings, reason: &str, now: Timestamp) -> std::io::Result<()> {
-    database::set_aside(&settings.folder.join("history.db"), reason, now)?;
-    segments::recover(&settings.folder.join("journal"), |_| false)?.set_aside(now)
+    // The database last, so that a process that dies in between does it again.
+    segments::recover(&settings.folder.join("journal"), |_| false)?.set_aside(now)?;
+    database::set_aside(&settings.folder.join("history.db"), reason, now)
 }
 
 fn end_what_ran(
     db: &Connection,
     ran: Vec<(Principal, PromptId, Vec<u8>)>,
-    journal: &HashMap<PromptId, Vec<u8>>,
+    journal: &HashMap<PromptId, Vec<Vec<u8>>>,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     for (who, prompt, beginning) in ran {
@@ -99,15 +117,17 @@ fn end_what_ran(
 
 /// The beginning of a log with what the journal has of it, each event once, and its end. None if there is no
 /// beginning.
-fn ended_log(beginning: &[u8], journal: &[u8], now: Timestamp) -> Option<Vec<Batch>> {
+fn ended_log(beginning: &[u8], journal: &[Vec<u8>], now: Timestamp) -> Option<Vec<Batch>> {
     let beginning = codec::decode(beginning).ok()?;
     let mut log: Vec<Event> = beginning.iter().flat_map(|batch| batch.iter().cloned()).collect();
     let Step::Accepted(_) = log.first()?.step else { return None };
-    for batch in codec::batches(journal).map_while(Result::ok) {
+    for batch in journal.iter().flat_map(|record| codec::batches(record).map_while(Result::ok)) {
         // A batch takes the place of what was there: a log that was copied forward comes again from its
         // first batch, and one that was taken back is followed by what came instead. Behind a gap nothing
         // counts, until the log comes again.
-        let first = usize::try_from(batch.first()?.position).ok()?;
+        let Some(first) = batch.first().and_then(|first| usize::try_from(first.position).ok()) else {
+            continue;
+        };
         if (1..=log.len()).contains(&first) {
             log.truncate(first);
             log.extend(batch.iter().cloned());
@@ -166,7 +186,7 @@ mod tests {
 
     /// What a log tells that had these batches in the journal.
     fn check(journal: &[Vec<u8>], expected: &str) -> Event {
-        let log = ended_log(&beginning(), &journal.concat(), NOW).unwrap();
+        let log = ended_log(&beginning(), journal, NOW).unwrap();
         let events: Vec<_> = log.iter().flat_map(|batch| batch.iter()).collect();
         assert!((0..).zip(&events).all(|(position, event)| event.position == position), "{events:?}");
         assert!(events.is_sorted_by_key(|event| event.at));
@@ -212,20 +232,21 @@ mod tests {
     }
 
     #[test]
-    fn batches_before_one_that_cannot_be_read_are_kept() {
+    fn a_record_that_cannot_be_read_costs_no_other() {
         check(&[texts(1, "ab"), vec![1, 2, 3]], "ab");
+        check(&[texts(1, "ab"), vec![1, 2, 3], texts(3, "c")], "abc");
     }
 
     #[test]
     fn without_a_beginning_there_is_no_log() {
-        assert_eq!(ended_log(&[], &texts(1, "ab"), NOW), None);
-        assert_eq!(ended_log(b"damaged", &texts(1, "ab"), NOW), None);
-        assert_eq!(ended_log(&texts(0, "a"), &texts(1, "ab"), NOW), None);
+        assert_eq!(ended_log(&[], &[texts(1, "ab")], NOW), None);
+        assert_eq!(ended_log(b"damaged", &[texts(1, "ab")], NOW), None);
+        assert_eq!(ended_log(&texts(0, "a"), &[texts(1, "ab")], NOW), None);
     }
 
     #[test]
     fn a_long_log_is_kept_in_batches() {
-        let log = ended_log(&beginning(), &texts(1, &"x".repeat(200)), NOW).unwrap();
+        let log = ended_log(&beginning(), &[texts(1, &"x".repeat(200))], NOW).unwrap();
         assert_eq!(log.iter().map(|batch| batch.len()).max(), Some(BATCH));
     }
 }

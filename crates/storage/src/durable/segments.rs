@@ -4,6 +4,7 @@
 
 mod frame;
 mod recovery;
+mod unsynced;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::{Batch, PromptId};
 use frame::HEADER;
 pub(crate) use recovery::recover;
+pub(crate) use unsynced::Files;
+use unsynced::Unsynced;
 
 use super::{Durability, codec};
 
@@ -51,12 +54,8 @@ struct State {
     /// Records written so far, so that a sync can tell which it took in.
     written: u64,
     unsynced: Unsynced,
-    /// Somebody is bringing things to the disk itself.
-    syncing: bool,
     /// A write failed, and none has been tried out since.
     has_failed: bool,
-    /// A sync failed: what is in the segments so far may be lost.
-    is_in_doubt: bool,
 }
 
 struct Segment {
@@ -81,17 +80,6 @@ impl RunningLog {
     fn next_position(&self) -> u64 {
         self.batches.last().and_then(|batch| batch.last()).map_or(0, |last| last.position + 1)
     }
-}
-
-/// What may not have reached the disk itself. Always empty where it need not.
-#[derive(Default)]
-pub(crate) struct Unsynced {
-    /// The last record in it.
-    pub(crate) up_to: u64,
-    /// Segments, and the folder of a new one.
-    pub(crate) files: Vec<Arc<File>>,
-    /// Segments that nobody needs once all that is on the disk.
-    pub(crate) replaced: Vec<PathBuf>,
 }
 
 /// What appending did.
@@ -127,9 +115,9 @@ impl Segments {
         if next.is_none() || next != batch.first().map(|first| first.position) {
             return Ok(None);
         }
-        let unneeded = self.write(&mut state, prompt, std::slice::from_ref(&batch))?;
+        self.write(&mut state, prompt, std::slice::from_ref(&batch))?;
         state.running_log(prompt).batches.push(batch);
-        Ok(Some(Appended { record: state.written, unneeded }))
+        Ok(Some(Appended { record: state.written, unneeded: state.unsynced.release() }))
     }
 
     /// Takes back what was appended to a log from this position on. In its segment it stays until the next
@@ -141,15 +129,14 @@ impl Segments {
     }
 
     /// Appends the end that readers are told of: to the log in any case, and to its segment if that works.
-    /// Gives out the files that nobody needs any more.
-    pub(crate) fn conclude(&self, prompt: PromptId, last: Batch) -> Vec<PathBuf> {
+    pub(crate) fn conclude(&self, prompt: PromptId, last: Batch) -> Option<Appended> {
         let mut state = self.state();
         if !state.running.contains_key(&prompt) {
-            return Vec::new();
+            return None;
         }
-        let unneeded = self.write(&mut state, prompt, std::slice::from_ref(&last)).unwrap_or_default();
+        let written = self.write(&mut state, prompt, std::slice::from_ref(&last));
         state.running_log(prompt).batches.push(last);
-        unneeded
+        written.ok().map(|()| Appended { record: state.written, unneeded: state.unsynced.release() })
     }
 
     /// The whole log of a running prompt.
@@ -161,7 +148,8 @@ impl Segments {
     pub(crate) fn finish(&self, prompt: PromptId) -> Vec<PathBuf> {
         let mut state = self.state();
         state.running.remove(&prompt);
-        self.unneeded(&mut state)
+        self.hold_back_unneeded(&mut state);
+        state.unsynced.release()
     }
 
     /// Whether a write failed, and none has been tried out since.
@@ -173,44 +161,48 @@ impl Segments {
     /// it were a record.
     pub(crate) fn try_out(&self) -> io::Result<u64> {
         let mut state = self.state();
-        for path in self.room(&mut state)? {
-            remove(&path);
+        if state.unsynced.failed_just_now() {
+            // Each try that fails leaves a file behind.
+            return Err(io::Error::other("what was written a moment ago did not reach the disk"));
         }
-        let active = state.active.as_ref().expect("there is a segment to write to");
-        let written = (&*active.file).write_all(&[0; PROBE_BYTES]);
+        self.room(&mut state)?;
+        let active = state.active.as_ref().expect("there is a segment to write to").file.clone();
+        let written = (&*active).write_all(&[0; PROBE_BYTES]);
         cut_back(&mut state).and(written)?;
+        if self.durability == Durability::Power {
+            state.unsynced.add(&active);
+        }
         state.has_failed = false;
         state.written += 1;
         Ok(state.written)
     }
 
-    /// What may not have reached the disk itself; it is the caller's to sync, and to tell what came of it.
-    pub(crate) fn begin_sync(&self) -> Unsynced {
+    /// The last record so far, and the files in which all of them are; they are the caller's to sync, and it
+    /// tells what came of it.
+    pub(crate) fn begin_sync(&self) -> (u64, Files) {
         let mut state = self.state();
-        state.syncing = true;
-        Unsynced { up_to: state.written, ..std::mem::take(&mut state.unsynced) }
+        (state.written, state.unsynced.begin_sync())
     }
 
-    /// All of it is on the disk.
-    pub(crate) fn synced(&self) {
-        self.state().syncing = false;
+    /// All of it is on the disk; gives out the files that nobody needs any more.
+    pub(crate) fn synced(&self) -> Vec<PathBuf> {
+        self.state().unsynced.synced()
     }
 
     /// It did not reach the disk. Nobody can know what is in those files now, so nothing may follow there, and
-    /// what runs is written anew.
-    pub(crate) fn sync_failed(&self, replaced: Vec<PathBuf>) {
+    /// what runs is written anew. Gives out the last record that may be lost.
+    pub(crate) fn sync_failed(&self) -> u64 {
         let mut state = self.state();
-        state.syncing = false;
         state.has_failed = true;
-        state.is_in_doubt = true;
-        state.unsynced.replaced.extend(replaced);
+        state.unsynced.sync_failed();
         close_active(&mut state);
+        state.written
     }
 
     /// One more file to sync.
     #[cfg(test)]
     pub(crate) fn add_unsynced(&self, file: File) {
-        self.state().unsynced.files.push(Arc::new(file));
+        self.state().unsynced.add(&Arc::new(file));
     }
 
     /// Bytes of all segments.
@@ -220,12 +212,8 @@ impl Segments {
         state.closed.values().sum::<u64>() + state.active.as_ref().map_or(0, |active| active.length)
     }
 
-    /// Writes batches of a prompt's log; gives out the files that nobody needs any more.
-    fn write(&self, state: &mut State, prompt: PromptId, batches: &[Batch]) -> io::Result<Vec<PathBuf>> {
-        let written = self.room(state).and_then(|unneeded| {
-            self.write_record(state, prompt, batches)?;
-            Ok(unneeded)
-        });
+    fn write(&self, state: &mut State, prompt: PromptId, batches: &[Batch]) -> io::Result<()> {
+        let written = self.room(state).and_then(|()| self.write_record(state, prompt, batches));
         state.has_failed |= written.is_err();
         written
     }
@@ -245,37 +233,42 @@ impl Segments {
         let log = running.get_mut(&prompt).expect("only running logs are written");
         log.bytes += record.len() as u64;
         log.oldest.get_or_insert(active.number);
-        let is_new = || !unsynced.files.iter().any(|file| Arc::ptr_eq(file, &active.file));
-        if self.durability == Durability::Power && is_new() {
-            unsynced.files.push(active.file.clone());
+        if self.durability == Durability::Power {
+            unsynced.add(&active.file);
         }
         Ok(())
     }
 
-    /// Sees to it that there is a segment to write to; gives out the files that nobody needs any more.
-    fn room(&self, state: &mut State) -> io::Result<Vec<PathBuf>> {
+    /// Sees to it that there is a segment to write to, and that what runs is in segments that are not in doubt.
+    fn room(&self, state: &mut State) -> io::Result<()> {
         let is_full = |active: &Segment| active.length - active.copied >= self.limits.segment_bytes;
-        if state.active.as_ref().is_some_and(|active| !is_full(active)) {
-            return Ok(Vec::new());
+        if state.active.as_ref().is_none_or(is_full) {
+            self.open_segment(state)?;
+        } else if !state.unsynced.is_in_doubt() {
+            return Ok(());
         }
+        self.copy_forward(state)?;
+        self.hold_back_unneeded(state);
+        Ok(())
+    }
+
+    fn open_segment(&self, state: &mut State) -> io::Result<()> {
         let number = state.next_number;
+        state.next_number += 1;
         let path = path_of(&self.folder, number);
         let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
-        state.next_number += 1;
         if let Err(error) = file.write_all(&HEADER).and_then(|()| self.note_new_file(state)) {
             remove(&path);
             return Err(error);
         }
         close_active(state);
         state.active = Some(Segment { number, file: Arc::new(file), length: HEADER.len() as u64, copied: 0 });
-        self.copy_forward(state)?;
-        Ok(self.unneeded(state))
+        Ok(())
     }
 
-    /// A new file's name is on the disk once its folder is.
     fn note_new_file(&self, state: &mut State) -> io::Result<()> {
         if self.durability == Durability::Power {
-            state.unsynced.files.push(Arc::new(File::open(&self.folder)?));
+            state.unsynced.add_folder(File::open(&self.folder)?);
         }
         Ok(())
     }
@@ -288,7 +281,7 @@ impl Segments {
         let mut bytes = state.closed.values().sum::<u64>() + self.limits.segment_bytes;
         let mut pinning = Vec::new();
         for (number, length) in &state.closed {
-            if bytes <= allowed && !state.is_in_doubt {
+            if bytes <= allowed && !state.unsynced.is_in_doubt() {
                 break;
             }
             for (prompt, log) in state.running.iter().filter(|(_, log)| log.oldest == Some(*number)) {
@@ -307,25 +300,20 @@ impl Segments {
                 return Err(error);
             }
         }
-        state.is_in_doubt = false;
+        state.unsynced.written_anew();
         if let Some(active) = &mut state.active {
             active.copied = active.length;
         }
         Ok(())
     }
 
-    /// Closed segments before the first that a running prompt needs. What was copied from them must be on
-    /// the disk before they go.
-    fn unneeded(&self, state: &mut State) -> Vec<PathBuf> {
+    /// Closed segments before the first that a running prompt needs are not needed, once what was copied from
+    /// them is on the disk.
+    fn hold_back_unneeded(&self, state: &mut State) {
         let needed = state.running.values().filter_map(|log| log.oldest).min().unwrap_or(u64::MAX);
         let kept = state.closed.split_off(&needed);
         let unneeded = std::mem::replace(&mut state.closed, kept);
-        let unneeded = unneeded.into_keys().map(|number| path_of(&self.folder, number));
-        if state.syncing || !state.unsynced.files.is_empty() {
-            state.unsynced.replaced.extend(unneeded);
-            return Vec::new();
-        }
-        unneeded.chain(std::mem::take(&mut state.unsynced.replaced)).collect()
+        state.unsynced.hold_back(unneeded.into_keys().map(|number| path_of(&self.folder, number)));
     }
 
     /// Every change of the state is whole before anything can panic, so a poisoned lock is still good.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::segments::{Segments, Unsynced, remove};
+use super::segments::{Segments, remove};
 
 /// Brings what was written to the disk itself.
 pub(crate) struct Syncer {
@@ -51,17 +51,13 @@ impl Syncer {
 
 impl Progress {
     fn sync(&mut self, segments: &Segments) {
-        let Unsynced { up_to, files, replaced } = segments.begin_sync();
-        match files.iter().try_for_each(|file| file.sync_data()) {
+        let (up_to, files) = segments.begin_sync();
+        match files.sync() {
             Ok(()) => {
-                replaced.iter().for_each(|path| remove(path));
-                segments.synced();
+                segments.synced().iter().for_each(|path| remove(path));
                 self.synced = up_to;
             }
-            Err(error) => {
-                segments.sync_failed(replaced);
-                (self.failed, self.failure) = (up_to, error.to_string());
-            }
+            Err(error) => (self.failed, self.failure) = (segments.sync_failed(), error.to_string()),
         }
         self.syncs += 1;
         tracing::trace!(up_to, syncs = self.syncs, failed = self.failed, "the journal was synced");

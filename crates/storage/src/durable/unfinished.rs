@@ -1,7 +1,7 @@
 //! Prompts that have ended for their readers, but whose ends the history has not taken yet. Their logs are
 //! still among the running ones, with the end that readers were told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::{Principal, PromptId};
@@ -23,6 +23,12 @@ impl Unfinished {
 
     pub(crate) fn has(&self, who: &Principal, prompt: PromptId) -> bool {
         self.prompts().get(&prompt) == Some(who)
+    }
+
+    /// Those of one owner.
+    pub(crate) fn of(&self, who: &Principal) -> HashSet<PromptId> {
+        let prompts = self.prompts();
+        prompts.iter().filter(|(_, owner)| *owner == who).map(|(prompt, _)| *prompt).collect()
     }
 
     pub(crate) fn remove(&self, prompt: PromptId) {

@@ -72,7 +72,7 @@ impl Folder {
         names.map(|name| self.settings.folder.join(name)).collect()
     }
 
-    /// The same folder as a power cut would leave it now.
+    /// The same folder as a killed process would leave it now.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::new();
         fs::create_dir_all(copy.settings.folder.join("journal")).expect("a folder can be made");

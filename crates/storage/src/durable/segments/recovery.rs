@@ -15,8 +15,8 @@ use super::{numbers_in, path_of, remove};
 /// What a journal had.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// The encoded batches of each wanted prompt, in the order they were written.
-    pub(crate) logs: HashMap<PromptId, Vec<u8>>,
+    /// The records of each wanted prompt, in the order they were written: encoded batches.
+    pub(crate) logs: HashMap<PromptId, Vec<Vec<u8>>>,
     sound: Vec<PathBuf>,
     damaged: Vec<PathBuf>,
 }
@@ -31,11 +31,11 @@ pub(crate) fn recover(folder: &Path, wanted: impl Fn(PromptId) -> bool) -> io::R
             Ok(bytes) => bytes,
             // It was not needed, and its deletion was still under way.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
         };
         let condition = read_segment(&bytes, |prompt, batches| {
             if wanted(prompt) {
-                recovered.logs.entry(prompt).or_default().extend(batches);
+                recovered.logs.entry(prompt).or_default().push(batches.to_vec());
             }
         });
         match condition {

@@ -66,8 +66,8 @@ fn sizes(folder: &TempDir) -> Vec<u64> {
 
 /// The text of all records of a prompt, in the order they were written.
 fn recovered(folder: &TempDir, prompt: PromptId) -> String {
-    let encoded = recover(folder.path(), |_| true).unwrap().logs.remove(&prompt).unwrap_or_default();
-    text_of(&codec::decode(&encoded).unwrap())
+    let records = recover(folder.path(), |_| true).unwrap().logs.remove(&prompt).unwrap_or_default();
+    text_of(&codec::decode(&records.concat()).unwrap())
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn closed_files_are_not_kept_open() {
         append(&segments, prompt, 1_000);
         finish(&segments, prompt);
     }
-    assert!(segments.state().unsynced.files.is_empty());
+    assert_eq!(segments.begin_sync().1.count(), 0);
 }
 
 #[test]
@@ -196,30 +196,39 @@ fn numbers_go_on_behind_the_files_that_are_there() {
     assert_eq!(numbers_in(folder.path()).unwrap(), [1, 2, 3]);
 }
 
+/// Fills segments until a long log has been copied out of the first one.
+fn copy_forward(segments: &Segments) -> PromptId {
+    let long = start(segments);
+    append(segments, long, 10);
+    while segments.state().running[&long].oldest == Some(1) {
+        let short = start(segments);
+        append(segments, short, 500);
+        finish(segments, short);
+    }
+    long
+}
+
+fn sync(segments: &Segments) -> Vec<PathBuf> {
+    segments.begin_sync();
+    segments.synced()
+}
+
 #[test]
 fn at_the_level_power_a_file_is_deleted_only_when_what_was_copied_from_it_is_on_the_disk() {
     let (folder, segments) = journal(Durability::Power);
-    let long = start(&segments);
-    append(&segments, long, 10);
-    while segments.state().unsynced.replaced.is_empty() {
-        let short = start(&segments);
-        append(&segments, short, 500);
-        finish(&segments, short);
-    }
+    copy_forward(&segments);
     assert!(path_of(folder.path(), 1).exists());
 
-    let unsynced = segments.begin_sync();
-    assert!(unsynced.files.len() > 1, "the segments, and their folder");
-    assert_eq!(unsynced.replaced[0], path_of(folder.path(), 1));
+    let (up_to, files) = segments.begin_sync();
+    assert!(files.count() > 1, "the segments, and their folder");
     let short = start(&segments);
     append(&segments, short, 1_000);
     append(&segments, short, 10);
     assert_eq!(segments.finish(short), [] as [PathBuf; 0], "the sync is under way");
-    segments.synced();
-    let next = segments.begin_sync();
-    segments.synced();
-    assert!(next.replaced.iter().all(|path| !unsynced.replaced.contains(path)));
-    assert_eq!(next.up_to, unsynced.up_to + 2);
+    let unneeded = segments.synced();
+    assert_eq!(unneeded[0], path_of(folder.path(), 1), "also while others go on writing");
+    assert_eq!(segments.begin_sync().0, up_to + 2);
+    assert!(segments.synced().iter().all(|path| !unneeded.contains(path)));
 }
 
 #[test]
@@ -229,20 +238,72 @@ fn after_a_sync_that_failed_nothing_follows_in_the_same_file_and_what_runs_is_wr
     append(&segments, prompt, 10);
     append(&segments, other, 10);
     segments.begin_sync();
-    segments.sync_failed(Vec::new());
+    assert_eq!(segments.sync_failed(), 2, "both may be lost");
     assert!(segments.has_failed());
     append(&segments, prompt, 10);
     assert_eq!(sizes(&folder).len(), 2);
-    let unsynced = segments.begin_sync();
-    assert_eq!(unsynced.replaced, [path_of(folder.path(), 1)], "all that ran in the first is in the second");
-    unsynced.replaced.iter().for_each(|path| remove(path));
-    segments.synced();
+    let unneeded = sync(&segments);
+    assert_eq!(unneeded, [path_of(folder.path(), 1)], "all that ran in the first is in the second");
+    unneeded.iter().for_each(|path| remove(path));
     assert_eq!(recovered(&folder, prompt).len(), 10 + 10, "the copy, and what followed");
     assert_eq!(recovered(&folder, other).len(), 10);
     assert!(segments.has_failed(), "one write that works proves nothing");
     segments.try_out().unwrap();
     assert!(!segments.has_failed());
+    assert_eq!(segments.begin_sync().1.count(), 1, "what was tried out is synced");
     assert_eq!(sizes(&folder).iter().sum::<u64>(), segments.bytes(), "the probe was taken back");
+}
+
+#[test]
+fn what_may_be_the_only_good_copy_outlives_a_sync_that_failed_and_those_that_follow() {
+    let (folder, segments) = journal(Durability::Power);
+    let original = path_of(folder.path(), 1);
+    let long = copy_forward(&segments);
+    segments.begin_sync();
+    let meanwhile = start(&segments);
+    append(&segments, meanwhile, 10);
+    let written = segments.state().written;
+    assert_eq!(segments.sync_failed(), written, "what came meanwhile may be lost, too");
+    finish(&segments, meanwhile);
+    assert!(sync(&segments).is_empty() && original.exists(), "nothing was written anew yet");
+
+    append(&segments, long, 10);
+    assert!(original.exists(), "it was, and is not on the disk yet");
+    assert!(sync(&segments).contains(&original));
+}
+
+#[test]
+fn what_is_in_doubt_is_written_anew_before_anything_else_also_after_a_try_that_failed() {
+    let (folder, segments) = journal(Durability::Power);
+    let (one, other) = (start(&segments), start(&segments));
+    append(&segments, one, 10);
+    append(&segments, other, 10);
+    segments.begin_sync();
+    segments.sync_failed();
+    // A segment that is there, and to which nothing has been copied.
+    segments.open_segment(&mut segments.state()).unwrap();
+    append(&segments, one, 10);
+    let second = fs::read(path_of(folder.path(), 2)).unwrap();
+    fs::remove_file(path_of(folder.path(), 1)).unwrap();
+    assert_eq!((recovered(&folder, one).len(), recovered(&folder, other).len()), (20, 10));
+    assert_eq!(second.len() as u64, sizes(&folder)[0]);
+}
+
+#[test]
+fn segments_that_are_not_needed_are_not_forgotten_when_a_write_fails() {
+    let (folder, segments) = journal(Durability::Process);
+    let (one, other) = (start(&segments), start(&segments));
+    append(&segments, one, 1_000);
+    segments.state().running.remove(&one);
+    // The next record finds the segment full and opens another, which takes no writes.
+    segments.open_segment(&mut segments.state()).unwrap();
+    let unwritable = File::open(path_of(folder.path(), 2)).unwrap();
+    let mut state = segments.state();
+    segments.hold_back_unneeded(&mut state);
+    state.active.as_mut().unwrap().file = Arc::new(unwritable);
+    drop(state);
+    assert!(segments.append(other, text(1, "x")).is_err());
+    assert_eq!(segments.finish(other)[0], path_of(folder.path(), 1));
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn only_wanted_prompts_are_read_through_all_segments_in_their_order() {
     let folder = folder_with(&segments.iter().map(Vec::as_slice).collect::<Vec<_>>());
     fs::write(folder.path().join("notes.txt"), "not ours").unwrap();
     let recovered = recover(folder.path(), |prompt| prompt == wanted).unwrap();
-    assert_eq!(recovered.logs, HashMap::from([(wanted, (0..12).collect())]));
+    assert_eq!(recovered.logs, HashMap::from([(wanted, (0..12).map(|byte| vec![byte]).collect())]));
     recovered.clear_away(NOW).unwrap();
     assert_eq!(names(&folder), ["notes.txt"]);
 }
