@@ -6,6 +6,7 @@ use domain::{Prompt, PromptStatus, Rejection, Session, SessionId, SessionStatus}
 use serde::Serialize;
 
 use crate::generation::PromptReply;
+use crate::json;
 
 const PAGE: RangeInclusive<usize> = 1..=100;
 const DEFAULT_PAGE: usize = 20;
@@ -77,7 +78,7 @@ struct SessionItem<'a> {
 pub fn sessions(sessions: &[(Session, SessionStatus)], limit: usize) -> Vec<u8> {
     let next = sessions.last().filter(|_| sessions.len() == limit).map(|(last, _)| last.id.to_string());
     let sessions = sessions.iter().map(|(session, status)| SessionItem::new(session, *status)).collect();
-    json(&SessionsReply { sessions, next })
+    json::reply(&SessionsReply { sessions, next })
 }
 
 impl<'a> SessionItem<'a> {
@@ -102,11 +103,7 @@ struct PromptsReply<'a> {
 
 /// A list of prompts.
 pub fn prompts<'a>(prompts: impl IntoIterator<Item = &'a Prompt>) -> Vec<u8> {
-    json(&PromptsReply { prompts: prompts.into_iter().map(PromptReply::from).collect() })
-}
-
-fn json(reply: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(reply).expect("a reply is JSON")
+    json::reply(&PromptsReply { prompts: prompts.into_iter().map(PromptReply::from).collect() })
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
-//! Reading requests: what is wrong is named by its place, and an integer may be written `5.0`.
+//! JSON in and out. Of a request, what is wrong is named by its place, and an integer may be written `5.0`.
 
 use std::fmt;
 
 use domain::Rejection;
+use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
+
+/// A reply as bytes.
+pub(crate) fn reply(reply: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(reply).expect("a reply is JSON")
+}
 
 /// Reads a request body, or says where it is wrong.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Rejection> {

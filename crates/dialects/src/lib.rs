@@ -3,8 +3,11 @@
 
 mod encoder;
 pub mod events;
+mod filters;
 pub mod generation;
+pub mod health;
 pub mod history;
 mod json;
+pub mod knowledge;
 
 pub use encoder::Encoder;

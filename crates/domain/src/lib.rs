@@ -2,27 +2,37 @@
 //! trait is a port that an outer crate implements.
 
 mod ask;
+mod catalog;
+mod document;
+mod embedder;
 mod event;
 mod failure;
 mod history;
 mod ids;
+mod ingest;
 mod journal;
 mod passage;
 mod principal;
 mod provider;
+mod retriever;
 mod session;
 mod text;
 mod time;
 
 pub use ask::{Ask, CancelReason, FilterField, Filters, MAX_KEY_CHARS, Question, Rejection, TOP_K};
+pub use catalog::{Catalog, Changes, Filed, Filing, Indexed, Known, NewDocument, Piece, Unembedded};
+pub use document::{Chunk, ChunkKind, Document, Metadata, Place, Source};
+pub use embedder::{Embedder, Shape, Urgency};
 pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Step};
 pub use failure::{Failure, FailureKind};
 pub use history::{History, Prompt, PromptStatus, Turn, Which};
 pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
+pub use ingest::{Ingest, IngestStage, Ingested, NotIngested, RawDocument};
 pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
 pub use passage::Passage;
 pub use principal::Principal;
 pub use provider::{FinishReason, Fitted, ModelEvent, ModelStream, Provider, Request, ToolCall, Usage};
+pub use retriever::{Candidate, Found, Hit, Index, Query, Retriever, Search, Stage, StageName};
 pub use session::{Ending, NewSession, Session, SessionEnd, SessionStatus, Sessions};
 pub use text::Text;
 pub use time::{Clock, Timestamp};

@@ -5,16 +5,14 @@
 //! the appending of tokens.
 
 mod cache;
-mod checkpoint;
 mod claims;
 mod codec;
-mod database;
 mod ends;
 mod forget;
-mod migrations;
 mod open;
 mod prompts;
 mod record;
+mod schema;
 mod segments;
 mod sessions;
 mod sync;
@@ -34,11 +32,13 @@ use domain::{
 
 use cache::Cache;
 use claims::Looked;
-use database::Database;
+pub(crate) use schema::HISTORY;
 pub use segments::JournalLimits;
 use segments::{Appended, Segments};
 use sync::Syncer;
 use unfinished::Unfinished;
+
+use crate::sqlite::{Database, Durability};
 
 /// Storage on disk.
 pub struct Durable {
@@ -63,15 +63,6 @@ pub struct DurableSettings {
     pub journal: JournalLimits,
     /// Ended logs that were read lately are kept in memory, up to so many bytes.
     pub cache_bytes: usize,
-}
-
-/// What a visible event survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// The end of the process.
-    Process,
-    /// The end of the machine's power, too.
-    Power,
 }
 
 #[async_trait]

@@ -1,9 +1,19 @@
-//! Where sessions, prompts and their logs are kept, behind the domain's ports.
+//! Where sessions, prompts, their logs and documents are kept, behind the domain's ports.
 
 #[cfg(feature = "sqlite")]
 mod durable;
+#[cfg(feature = "sqlite")]
+mod folder;
+#[cfg(feature = "sqlite")]
+mod knowledge;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 #[cfg(feature = "sqlite")]
-pub use durable::{Durability, Durable, DurableSettings, JournalLimits};
+pub use durable::{Durable, DurableSettings, JournalLimits};
+#[cfg(feature = "sqlite")]
+pub use knowledge::Knowledge;
 pub use memory::{Memory, MemoryLimits};
+#[cfg(feature = "sqlite")]
+pub use sqlite::Durability;

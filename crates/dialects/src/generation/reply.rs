@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use domain::{Failure, Prompt, PromptStatus, Session, SessionStatus, Timestamp};
 use serde::Serialize;
 
+use crate::json;
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SessionStarted {
@@ -15,7 +17,7 @@ struct SessionStarted {
 
 /// The answer to `POST /api/generation/session`.
 pub fn session_started(session: &Session, expires_at: Timestamp) -> Vec<u8> {
-    json(&SessionStarted {
+    json::reply(&SessionStarted {
         session_id: session.id.to_string(),
         created_at: session.created_at.to_string(),
         expires_at: expires_at.to_string(),
@@ -40,7 +42,7 @@ struct SessionReply<'a> {
 
 /// The answer to `GET /api/generation/session/{sessionId}`.
 pub fn session(session: &Session, status: SessionStatus, expires_at: Timestamp) -> Vec<u8> {
-    json(&SessionReply {
+    json::reply(&SessionReply {
         session_id: session.id.to_string(),
         owner: session.owner.as_deref(),
         context: &session.context,
@@ -77,7 +79,7 @@ pub(crate) struct PromptReply<'a> {
 
 /// The answer to `GET /api/generation/prompts/{promptId}`.
 pub fn prompt(prompt: &Prompt) -> Vec<u8> {
-    json(&PromptReply::from(prompt))
+    json::reply(&PromptReply::from(prompt))
 }
 
 impl<'a> From<&'a Prompt> for PromptReply<'a> {
@@ -108,7 +110,7 @@ struct HealthReply<'a> {
 /// The answer to `GET /api/generation/health`.
 pub fn health(providers: &BTreeMap<String, Result<(), Failure>>) -> Vec<u8> {
     let up = providers.values().filter(|health| health.is_ok()).count();
-    json(&HealthReply {
+    json::reply(&HealthReply {
         status: match up {
             0 => "Unhealthy",
             up if up < providers.len() => "Degraded",
@@ -116,8 +118,4 @@ pub fn health(providers: &BTreeMap<String, Result<(), Failure>>) -> Vec<u8> {
         },
         providers: providers.iter().map(|(name, health)| (name.as_str(), health.is_ok())).collect(),
     })
-}
-
-fn json(reply: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(reply).expect("a reply is JSON")
 }

@@ -1,16 +1,12 @@
 //! Requests of the generation dialect.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use domain::{
-    Ask, CancelReason, FilterField, Filters, NewSession, PromptId, Question, Rejection, SessionId, TOP_K,
-    TraceId,
-};
-use globset::GlobBuilder;
+use domain::{Ask, CancelReason, NewSession, PromptId, Question, Rejection, SessionId, TOP_K, TraceId};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::json;
+use crate::{filters, json};
 
 const DEFAULT_TOP_K: i64 = 5;
 
@@ -55,66 +51,10 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
     let top_k = u32::try_from(top_k).ok().filter(|top_k| TOP_K.contains(top_k)).ok_or_else(|| {
         Rejection::Invalid(format!("topK is {top_k}; it must be {} to {}", TOP_K.start(), TOP_K.end()))
     })?;
-    let filters = decode_filters(request.filters.unwrap_or_default())?;
+    let filters = filters::decode(request.filters.unwrap_or_default())?;
     let session = request.session_id.parse().map_err(|_| Rejection::SessionNotUsable)?;
     let question = Question { text: request.prompt, top_k, filters, provider: request.provider };
     Ok(Ask { session, question, key, trace })
-}
-
-fn decode_filters(filters: BTreeMap<String, Value>) -> Result<Filters, Rejection> {
-    let mut decoded = Filters::new();
-    for (name, value) in filters {
-        let field = filter_field(&name)?;
-        let values = match value {
-            Value::Null => continue,
-            Value::Array(values) => {
-                values.into_iter().map(|value| filter_value(&name, value)).collect::<Result<_, _>>()?
-            }
-            other => BTreeSet::from([filter_value(&name, other)?]),
-        };
-        if values.is_empty() || values.contains("") {
-            return Err(Rejection::Invalid(format!(
-                "filters.{name} is empty: give a text, or leave the filter out"
-            )));
-        }
-        if field == FilterField::FilePath {
-            values.iter().try_for_each(|glob| check_glob(glob))?;
-        }
-        decoded.insert(field, values);
-    }
-    Ok(decoded)
-}
-
-fn filter_field(name: &str) -> Result<FilterField, Rejection> {
-    Ok(match name {
-        "repoUrl" => FilterField::RepoUrl,
-        "filePath" => FilterField::FilePath,
-        "language" => FilterField::Language,
-        "collection" => FilterField::Collection,
-        "title" => FilterField::Title,
-        _ => match name.strip_prefix("metadata.").filter(|key| !key.is_empty()) {
-            Some(key) => FilterField::Metadata(key.to_owned()),
-            None => {
-                return Err(Rejection::Invalid(format!(
-                    "filters.{name} is not a filter; allowed: repoUrl, filePath, language, collection, title, metadata.KEY"
-                )));
-            }
-        },
-    })
-}
-
-fn filter_value(name: &str, value: Value) -> Result<String, Rejection> {
-    match value {
-        Value::String(value) => Ok(value),
-        other => Err(Rejection::Invalid(format!(
-            "filters.{name} is {other}; it must be a text or a list of texts"
-        ))),
-    }
-}
-
-fn check_glob(glob: &str) -> Result<(), Rejection> {
-    let parsed = GlobBuilder::new(glob).literal_separator(true).build();
-    parsed.map(drop).map_err(|error| Rejection::Invalid(format!("filters.filePath is not a glob: {error}")))
 }
 
 #[derive(Deserialize)]
@@ -213,33 +153,6 @@ mod tests {
             let message = message(decode(&format!(r#","topK":{outside}"#)));
             assert!(message.contains("must be 1 to 20"), "{message}");
         }
-    }
-
-    #[test]
-    fn filters_are_fields_with_one_value_or_many() {
-        let filters =
-            r#","filters":{"repoUrl":"r","filePath":["src/**","*.md"],"metadata.team":"core","title":null}"#;
-        let filters = decode(filters).unwrap().question.filters;
-        assert_eq!(filters.len(), 3);
-        assert_eq!(filters[&FilterField::FilePath].len(), 2);
-        assert!(filters[&FilterField::Metadata("team".to_owned())].contains("core"));
-    }
-
-    #[test]
-    fn a_bad_filter_is_named() {
-        for (filters, named) in [
-            (r#"{"repo":"x"}"#, "filters.repo is not a filter"),
-            (r#"{"metadata.":"x"}"#, "filters.metadata. is not"),
-            (r#"{"title":[]}"#, "filters.title is empty"),
-            (r#"{"title":""}"#, "filters.title is empty"),
-            (r#"{"title":5}"#, "filters.title is 5"),
-            (r#"{"title":["a",5]}"#, "filters.title is 5"),
-            (r#"{"filePath":"src/["}"#, "filters.filePath is not a glob"),
-        ] {
-            let message = message(decode(&format!(r#","filters":{filters}"#)));
-            assert!(message.contains(named), "{filters}: {message}");
-        }
-        assert!(message(decode(r#","filters":"x""#)).starts_with("filters:"));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use domain::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::codec;
-use super::sessions::{self, optional_uuid, uuid};
+use super::sessions;
+use crate::sqlite::{optional_uuid, uuid};
 
 /// Starts a prompt and gives out what its log begins with, or says why not.
 pub(super) fn claim(

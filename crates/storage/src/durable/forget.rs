@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use domain::{Principal, PromptId, SessionId, Timestamp};
 use rusqlite::{Connection, params};
 
-use super::sessions::uuid;
+use crate::sqlite::uuid;
 
 /// A slice stops after this time, so that with its commit it stays within a few milliseconds.
 const SLICE: Duration = Duration::from_millis(3);

@@ -2,7 +2,7 @@
 //! brought to its end.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use domain::{Batch, Cause, Ended, Event, Principal, PromptId, Step, StorageError
 use rusqlite::Connection;
 use tracing::{error, info};
 
-use super::database::{self, Database, Fault};
 use super::segments::{self, Segments};
 use super::sync::Syncer;
 use super::unfinished::Unfinished;
-use super::{Cache, Durability, Durable, DurableSettings, codec, ends, prompts};
+use super::{Cache, Durability, Durable, DurableSettings, HISTORY, codec, ends, prompts};
+use crate::folder;
+use crate::sqlite::{self, Database, Fault};
 
 /// A recovered log is kept in batches of this size.
 const BATCH: usize = 64;
@@ -24,7 +25,7 @@ impl Durable {
     pub fn open(settings: &DurableSettings, now: Timestamp) -> Result<Self, StorageError> {
         let failed =
             |reason: &dyn std::fmt::Display| StorageError(format!("{}: {reason}", settings.folder.display()));
-        make_folder(&settings.folder, settings.durability).map_err(|error| failed(&error))?;
+        folder::make(&settings.folder, settings.durability).map_err(|error| failed(&error))?;
         let lock = lock(&settings.folder)?;
         let mut database = open_history(settings, now);
         if let Err(Fault::Damaged(reason)) = &database {
@@ -46,16 +47,6 @@ impl Durable {
     }
 }
 
-fn make_folder(folder: &Path, durability: Durability) -> std::io::Result<()> {
-    let is_new = !folder.exists();
-    fs::create_dir_all(folder)?;
-    if is_new && durability == Durability::Power {
-        // A new folder's name is on the disk once the folder above it is.
-        File::open(folder.canonicalize()?.parent().unwrap_or(folder))?.sync_all()?;
-    }
-    Ok(())
-}
-
 /// Takes the folder's lock, which the system gives back when the process ends, however it ends.
 fn lock(folder: &Path) -> Result<File, StorageError> {
     let path = folder.join("lock");
@@ -73,9 +64,8 @@ fn lock(folder: &Path) -> Result<File, StorageError> {
 
 /// Opens the history, and ends in it what ran. The journal is cleared away once the history has all of it.
 fn open_history(settings: &DurableSettings, now: Timestamp) -> Result<Database, Fault> {
-    let path = settings.folder.join("history.db");
-    let is_new = !path.exists();
-    let database = Database::open(&path, settings.durability)?;
+    let is_new = !settings.folder.join(HISTORY.file).exists();
+    let database = Database::open(&HISTORY, &settings.folder, settings.durability)?;
     let ran = database.write_now(prompts::in_flight)?;
     let wanted: HashSet<PromptId> = ran.iter().map(|(_, prompt, _)| *prompt).collect();
     let recovered = segments::recover(&settings.folder.join("journal"), |prompt| wanted.contains(&prompt))?;
@@ -93,7 +83,7 @@ fn open_history(settings: &DurableSettings, now: Timestamp) -> Result<Database, 
 fn set_all_aside(settings: &DurableSettings, reason: &str, now: Timestamp) -> std::io::Result<()> {
     // The database last, so that a process that dies in between does it again.
     segments::recover(&settings.folder.join("journal"), |_| false)?.set_aside(now)?;
-    database::set_aside(&settings.folder.join("history.db"), reason, now)
+    sqlite::set_aside(&settings.folder.join(HISTORY.file), reason, now)
 }
 
 fn end_what_ran(

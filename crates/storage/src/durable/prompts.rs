@@ -6,7 +6,7 @@ use domain::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec;
-use super::sessions::{optional_uuid, uuid};
+use crate::sqlite::{optional_uuid, uuid};
 
 /// A log as it is stored.
 pub(super) struct StoredLog {

@@ -2,7 +2,8 @@
 
 use domain::{Ending, Principal, PromptId, Session, SessionEnd, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use uuid::Uuid;
+
+use crate::sqlite::{optional_uuid, uuid};
 
 pub(super) fn create(db: &Connection, who: &Principal, session: &Session) -> rusqlite::Result<()> {
     let context = serde_json::to_string(&session.context).expect("texts are JSON");
@@ -92,12 +93,4 @@ pub(super) fn end(db: &Connection, who: &Principal, id: SessionId) -> rusqlite::
     db.prepare_cached("UPDATE sessions SET ended = coalesce(ended, ?) WHERE tenant = ? AND id = ?")?
         .execute(params![end, who.tenant, id.0.as_bytes()])?;
     Ok(Some(Ending { running: session.running }))
-}
-
-pub(super) fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
-    row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
-}
-
-pub(super) fn optional_uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
-    row.get::<_, Option<[u8; 16]>>(column).map(|bytes| bytes.map(Uuid::from_bytes))
 }

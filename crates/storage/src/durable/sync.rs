@@ -76,7 +76,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::durable::{Durability, JournalLimits};
+    use crate::Durability;
+    use crate::durable::JournalLimits;
 
     const NOW: Timestamp = Timestamp::from_micros(1);
 

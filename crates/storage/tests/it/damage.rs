@@ -16,10 +16,16 @@ use crate::world::{Running, ask, done, find, log_of, new_prompt, prompt_of, sess
 
 /// What a store says when it opens.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 
 impl Said {
-    fn text(&self) -> String {
+    /// Hears what is said meanwhile.
+    pub(crate) fn hear<T>(&self, work: impl FnOnce() -> T) -> T {
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(self.clone()).finish();
+        tracing::subscriber::with_default(subscriber, work)
+    }
+
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
@@ -45,8 +51,7 @@ impl<'a> MakeWriter<'a> for Said {
 
 fn open(folder: &Folder, seconds: u64) -> (Durable, String) {
     let said = Said::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(said.clone()).finish();
-    let store = tracing::subscriber::with_default(subscriber, || folder.open(seconds));
+    let store = said.hear(|| folder.open(seconds));
     (store, said.text())
 }
 

@@ -4,3 +4,5 @@
 mod disk;
 mod locked;
 mod mounts;
+
+pub(crate) use mounts::{Disk, may_mount};

@@ -12,6 +12,8 @@ mod data_folders;
 mod faults;
 #[cfg(feature = "sqlite")]
 mod folder;
+#[cfg(feature = "sqlite")]
+mod knowledge;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod reopening;

@@ -92,17 +92,17 @@ async fn forget_a_tenth(store: &Durable, sessions: u64) {
 }
 
 #[derive(Default)]
-struct Times(Vec<Duration>);
+pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    async fn time<T>(&mut self, call: impl Future<Output = T>) -> T {
+    pub(crate) async fn time<T>(&mut self, call: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let done = call.await;
         self.0.push(began.elapsed());
         done
     }
 
-    fn print(mut self, what: &str) {
+    pub(crate) fn print(mut self, what: &str) {
         self.0.sort_unstable();
         let (p50, p99) = (self.0[self.0.len() / 2], self.0[self.0.len() * 99 / 100]);
         println!("{what}: p50 {p50:?}, p99 {p99:?}");

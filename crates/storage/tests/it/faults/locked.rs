@@ -13,6 +13,10 @@ use crate::world::{ask, at, claim, done, find, keyed, log_of, new_prompt, prompt
 /// Far less than all the calls take that wait for a lock one after the other, however busy the machine is.
 const SOON: Duration = Duration::from_secs(15);
 
+/// What is said of it.
+const LOCKED: &str = "history.db: database is locked: another process has been writing to it for too long; \
+    try again when it is done";
+
 fn lock(folder: &Folder) -> Connection {
     let other = folder.connect();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -20,7 +24,7 @@ fn lock(folder: &Folder) -> Connection {
 }
 
 fn check_that_it_says_so<T: std::fmt::Debug>(result: Result<T, StorageError>) {
-    assert_eq!(result.unwrap_err(), StorageError("history.db: database is locked".to_owned()));
+    assert_eq!(result.unwrap_err(), StorageError(LOCKED.to_owned()));
 }
 
 #[tokio::test]
@@ -115,7 +119,7 @@ async fn a_folder_whose_database_is_locked_does_not_open_and_nothing_in_it_is_to
     let Err(StorageError(message)) = storage::Durable::open(&folder.settings, at(1)) else {
         panic!("locked")
     };
-    assert!(message.ends_with("history.db: database is locked"), "{message}");
+    assert!(message.ends_with(LOCKED), "{message}");
     assert_eq!(folder.segments(), before);
     drop(lock);
     let log = log_of(&folder.open(2), running.id()).await.unwrap();

@@ -1,5 +1,5 @@
 //! Brings what the write-ahead log has into the database: on a thread of its own, because it takes a while
-//! and waits for the disk, and no claim and no end shall wait with it.
+//! and waits for the disk, and nobody who writes shall wait with it.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use rusqlite::Connection;
 use tracing::warn;
 
-/// How much waits in the log before it is brought over: 16 MiB, so that it is rarely done and reading the
-/// log again after a crash takes no time.
+/// How much waits in the log before it is brought over: 16 or 32 MiB, as pages are small or large, so that it is
+/// rarely done and reading the log again after a crash takes no time.
 const PAGES: i64 = 4_096;
 
 /// A writer that finds a log of this many pages brings them over itself, so that the log is bounded.
@@ -26,10 +26,10 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    pub(super) fn start(connection: Connection) -> io::Result<Self> {
+    pub(super) fn start(file: &'static str, connection: Connection) -> io::Result<Self> {
         let (wake, woken) = sync_channel(1);
-        let thread =
-            thread::Builder::new().name("checkpoints".to_owned()).spawn(move || run(&connection, &woken))?;
+        let thread = thread::Builder::new().name("checkpoints".to_owned());
+        let thread = thread.spawn(move || run(file, &connection, &woken))?;
         Ok(Self { wake: Some(wake), thread: Some(thread) })
     }
 
@@ -50,12 +50,12 @@ impl Drop for Checkpoints {
     }
 }
 
-fn run(connection: &Connection, woken: &Receiver<()>) {
+fn run(file: &str, connection: &Connection, woken: &Receiver<()>) {
     let mut works = true;
     while woken.recv().is_ok() {
         let done = bring_over(connection);
         if let (true, Err(error)) = (works, &done) {
-            warn!(%error, "the write-ahead log of history.db could not be brought into it");
+            warn!(%error, file, "the write-ahead log of a database could not be brought into it");
         }
         works = done.is_ok();
     }
@@ -92,7 +92,7 @@ mod tests {
         writer.pragma_update(None, "journal_mode", "WAL").unwrap();
         writer.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
         writer.execute_batch("CREATE TABLE blobs (body BLOB)").unwrap();
-        let checkpoints = Checkpoints::start(Connection::open(&path).unwrap()).unwrap();
+        let checkpoints = Checkpoints::start("some.db", Connection::open(&path).unwrap()).unwrap();
         for _ in 0..20 {
             // A thousand pages each.
             writer.execute("INSERT INTO blobs VALUES (zeroblob(4096000))", []).unwrap();

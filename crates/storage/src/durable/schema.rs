@@ -1,8 +1,12 @@
-//! The tables of `history.db`, version by version. A migration, once released, never changes.
+//! The tables of `history.db`.
 
-use rusqlite::Connection;
+use std::time::Duration;
 
-use super::database::Fault;
+use crate::sqlite::Schema;
+
+/// The history.
+pub(crate) const HISTORY: Schema =
+    Schema { file: "history.db", patience: Duration::from_secs(1), page_size: 4096, migrations: MIGRATIONS };
 
 const MIGRATIONS: &[&str] = &[
     // 1: sessions, prompts, their logs and turns.
@@ -78,62 +82,21 @@ const MIGRATIONS: &[&str] = &[
     ANALYZE sqlite_schema;",
 ];
 
-/// Runs the migrations that the database does not have yet, each in a transaction of its own.
-pub(crate) fn run(connection: &mut Connection) -> Result<(), Fault> {
-    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0))?;
-    let latest = MIGRATIONS.len();
-    if version > latest {
-        return Err(Fault::Other(format!(
-            "history.db: a newer release has written it (its tables are of version {version}, and this release knows {latest}): \
-             use that release, or a folder of its own for this one (data_dir)"
-        )));
-    }
-    for (number, migration) in (1..).zip(MIGRATIONS).skip(version) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(migration)?;
-        transaction.pragma_update(None, "user_version", number)?;
-        transaction.commit()?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
 
     #[test]
-    fn a_database_of_every_earlier_version_is_brought_up_to_date_once() {
-        for version in 0..=MIGRATIONS.len() {
-            let mut database = Connection::open_in_memory().unwrap();
-            for migration in &MIGRATIONS[..version] {
-                database.execute_batch(migration).unwrap();
-            }
-            database.pragma_update(None, "user_version", version).unwrap();
-            for _ in 0..2 {
-                run(&mut database).unwrap();
-                let now = database.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0));
-                assert_eq!(now.unwrap(), MIGRATIONS.len());
-            }
-        }
-    }
-
-    #[test]
     fn the_prompts_of_a_deleted_session_are_not_searched_among_all() {
-        let mut database = Connection::open_in_memory().unwrap();
-        run(&mut database).unwrap();
+        let database = Connection::open_in_memory().unwrap();
+        HISTORY.migrations.iter().for_each(|migration| database.execute_batch(migration).unwrap());
         database.pragma_update(None, "foreign_keys", true).unwrap();
         let plan = "EXPLAIN QUERY PLAN DELETE FROM sessions WHERE tenant = 'local' AND id = x'00'";
         let mut statement = database.prepare(plan).unwrap();
         let steps = statement.query_map([], |row| row.get::<_, String>("detail")).unwrap();
         let steps = steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ");
         assert!(steps.contains("prompts_of_session (tenant=? AND session=?)"), "{steps}");
-    }
-
-    #[test]
-    fn the_database_of_a_newer_release_is_left_alone() {
-        let mut database = Connection::open_in_memory().unwrap();
-        database.pragma_update(None, "user_version", MIGRATIONS.len() + 1).unwrap();
-        let Err(Fault::Other(message)) = run(&mut database) else { panic!("it is no damage") };
-        assert!(message.contains("newer release") && message.contains("data_dir"), "{message}");
     }
 }

@@ -1,0 +1,130 @@
+//! Documents and collections, as they are listed.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use domain::{Filed, Metadata, Rejection, Source};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::json;
+
+const PAGE_SIZE: RangeInclusive<u64> = 1..=100;
+const DEFAULT_PAGE_SIZE: u64 = 20;
+
+/// Which page of documents is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Which one, from 1.
+    pub page: u64,
+    /// How many documents it has.
+    pub size: u64,
+}
+
+/// Reads the query of `GET /api/documents`.
+pub fn decode_page(page: Option<&str>, size: Option<&str>) -> Result<Page, Rejection> {
+    let number = |name: &str, text: Option<&str>, default: u64, allowed: RangeInclusive<u64>| {
+        let Some(text) = text else { return Ok(default) };
+        text.parse().ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
+            let (least, most) = (allowed.start(), allowed.end());
+            Rejection::Invalid(format!("{name} is {text:?}; it must be {least} to {most}"))
+        })
+    };
+    Ok(Page {
+        page: number("page", page, 1, 1..=1_000_000_000)?,
+        size: number("pageSize", size, DEFAULT_PAGE_SIZE, PAGE_SIZE)?,
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DocumentReply<'a> {
+    id: String,
+    source: &'static str,
+    repo_url: &'a str,
+    file_path: &'a str,
+    title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    metadata: BTreeMap<&'a str, &'a RawValue>,
+    created_at: String,
+    updated_at: String,
+    chunk_count: u64,
+}
+
+impl<'a> DocumentReply<'a> {
+    fn new(filed: &'a Filed, text: Option<&'a str>) -> Self {
+        let document = &filed.document;
+        Self {
+            id: document.id.to_string(),
+            source: source(document.source),
+            repo_url: &document.place.repo_url,
+            file_path: &document.place.file_path,
+            title: &document.title,
+            text,
+            metadata: metadata(&document.metadata),
+            created_at: filed.created_at.to_string(),
+            updated_at: filed.updated_at.to_string(),
+            chunk_count: filed.chunk_count,
+        }
+    }
+}
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Api => "api",
+        Source::Folder => "folder",
+        Source::Git => "git",
+        Source::Web => "web",
+    }
+}
+
+/// Metadata as it was given; what is no JSON after all is left out.
+pub(super) fn metadata(metadata: &Metadata) -> BTreeMap<&str, &RawValue> {
+    let parsed = |value| serde_json::from_str::<&RawValue>(value).ok();
+    metadata.iter().filter_map(|(name, value)| Some((name.as_str(), parsed(value)?))).collect()
+}
+
+/// The answer to `GET /api/documents/{id}`.
+pub fn document(filed: &Filed) -> Vec<u8> {
+    json::reply(&DocumentReply::new(filed, Some(&filed.document.text)))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DocumentsReply<'a> {
+    documents: Vec<DocumentReply<'a>>,
+    page: u64,
+    page_size: u64,
+    total_count: u64,
+}
+
+/// The answer to `GET /api/documents`.
+pub fn documents(documents: &[Filed], page: &Page, total_count: u64) -> Vec<u8> {
+    let documents = documents.iter().map(|filed| DocumentReply::new(filed, None)).collect();
+    json::reply(&DocumentsReply { documents, page: page.page, page_size: page.size, total_count })
+}
+
+#[derive(Serialize)]
+struct CollectionsReply<'a> {
+    collections: Vec<CollectionReply<'a>>,
+    total_count: usize,
+}
+
+#[derive(Serialize)]
+struct CollectionReply<'a> {
+    id: &'a str,
+    name: &'a str,
+    document_count: u64,
+}
+
+/// The answer to `GET /api/documents/collections`. A collection is known by its name.
+pub fn collections(collections: &[(String, u64)]) -> Vec<u8> {
+    json::reply(&CollectionsReply {
+        collections: collections
+            .iter()
+            .map(|(name, count)| CollectionReply { id: name, name, document_count: *count })
+            .collect(),
+        total_count: collections.len(),
+    })
+}

@@ -1,0 +1,180 @@
+//! `POST /api/documents/ingest`.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use domain::{IngestStage, Ingested, NotIngested, Place, RawDocument, Rejection, Source};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::json;
+
+/// The collection of documents that name none.
+const DEFAULT_COLLECTION: &str = "default";
+
+const DOCUMENTS: RangeInclusive<usize> = 1..=1_000;
+
+#[derive(Deserialize)]
+struct IngestRequest {
+    documents: Vec<DocumentRequest>,
+    collection: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DocumentRequest {
+    repo_url: String,
+    file_path: String,
+    title: Option<String>,
+    text: String,
+    metadata: Option<BTreeMap<String, Value>>,
+}
+
+/// Reads `POST /api/documents/ingest`.
+pub fn decode_ingest(body: &[u8]) -> Result<Vec<RawDocument>, Rejection> {
+    let request: IngestRequest = json::parse(body)?;
+    let count = request.documents.len();
+    if !DOCUMENTS.contains(&count) {
+        let (least, most) = (DOCUMENTS.start(), DOCUMENTS.end());
+        return Err(Rejection::Invalid(format!("documents has {count}; it must have {least} to {most}")));
+    }
+    let collection = request.collection.unwrap_or_else(|| DEFAULT_COLLECTION.to_owned());
+    check_name("collection", &collection)?;
+    let decode = |(index, document): (usize, DocumentRequest)| {
+        check_name(&format!("documents[{index}].repoUrl"), &document.repo_url)?;
+        check_name(&format!("documents[{index}].filePath"), &document.file_path)?;
+        Ok(decode_document(document, &collection))
+    };
+    request.documents.into_iter().enumerate().map(decode).collect()
+}
+
+fn decode_document(document: DocumentRequest, collection: &str) -> RawDocument {
+    let metadata = document.metadata.unwrap_or_default();
+    RawDocument {
+        place: Place {
+            collection: collection.to_owned(),
+            repo_url: document.repo_url,
+            file_path: document.file_path,
+        },
+        source: Source::Api,
+        title: document.title.filter(|title| !title.trim().is_empty()),
+        text: document.text,
+        metadata: metadata.into_iter().map(|(name, value)| (name, value.to_string())).collect(),
+    }
+}
+
+fn check_name(field: &str, name: &str) -> Result<(), Rejection> {
+    if name.trim().is_empty() {
+        return Err(Rejection::Invalid(format!("{field} is empty: give it a name")));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Rejection::Invalid(format!("{field} has a control character in it")));
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct IngestReply<'a> {
+    success_count: usize,
+    failure_count: usize,
+    total_chunks: usize,
+    duration_ms: u128,
+    ingested_document_ids: Vec<String>,
+    errors: Vec<ErrorReply<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorReply<'a> {
+    document_identifier: String,
+    message: &'a str,
+    stage: &'static str,
+}
+
+/// The answer to `POST /api/documents/ingest`.
+pub fn ingested(documents: &[Result<Ingested, NotIngested>], took: Duration) -> Vec<u8> {
+    let ingested = || documents.iter().filter_map(|document| document.as_ref().ok());
+    let errors: Vec<_> = documents.iter().filter_map(|document| document.as_ref().err()).collect();
+    json::reply(&IngestReply {
+        success_count: ingested().count(),
+        failure_count: errors.len(),
+        total_chunks: ingested().map(|ingested| ingested.chunks).sum(),
+        duration_ms: took.as_millis(),
+        ingested_document_ids: ingested().map(|ingested| ingested.document.to_string()).collect(),
+        errors: errors.into_iter().map(error).collect(),
+    })
+}
+
+fn error(problem: &NotIngested) -> ErrorReply<'_> {
+    ErrorReply {
+        document_identifier: format!("{}/{}", problem.place.repo_url, problem.place.file_path),
+        message: &problem.message,
+        stage: match problem.stage {
+            IngestStage::Reading => "reading",
+            IngestStage::Parsing => "parsing",
+            IngestStage::Filing => "filing",
+            IngestStage::Embedding => "embedding",
+            IngestStage::Indexing => "indexing",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(body: &str) -> String {
+        match decode_ingest(body.as_bytes()) {
+            Err(Rejection::Invalid(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn documents_are_read_with_their_names_and_metadata_of_any_kind() {
+        let body = br#"{"documents":[{"repoUrl":"r","filePath":"a.md","text":"hi","title":" ",
+            "metadata":{"team":"core","level":3,"draft":true}}]}"#;
+        let [document] = &decode_ingest(body).unwrap()[..] else { panic!() };
+        assert_eq!(document.place.collection, "default");
+        assert_eq!((document.title.as_deref(), document.text.as_str()), (None, "hi"));
+        let metadata: Vec<_> = document.metadata.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(metadata, [("draft", "true"), ("level", "3"), ("team", "\"core\"")]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let one = |fields: &str| refusal(&format!(r#"{{"documents":[{{"text":"t",{fields}}}]}}"#));
+        assert!(refusal(r#"{"documents":[]}"#).contains("must have 1 to 1000"));
+        assert!(
+            refusal(r#"{"documents":[{"repoUrl":"r","filePath":"f"}]}"#).starts_with("documents[0]: missing")
+        );
+        assert!(one(r#""repoUrl":" ","filePath":"f""#).starts_with("documents[0].repoUrl is empty"));
+        assert!(one(r#""repoUrl":"r","filePath":"a\nb""#).starts_with("documents[0].filePath has a control"));
+        assert!(
+            refusal(r#"{"collection":"","documents":[{"repoUrl":"r","filePath":"f","text":""}]}"#)
+                .starts_with("collection is empty")
+        );
+    }
+
+    #[test]
+    fn the_answer_counts_what_worked_and_names_what_did_not() {
+        let place = Place {
+            collection: "c".to_owned(),
+            repo_url: "https://r".to_owned(),
+            file_path: "a.md".to_owned(),
+        };
+        let document = place.document();
+        let failed = NotIngested { place, stage: IngestStage::Parsing, message: "it is not text".to_owned() };
+        let reply = ingested(&[Ok(Ingested { document, chunks: 3 }), Err(failed)], Duration::from_millis(7));
+        let reply: Value = serde_json::from_slice(&reply).unwrap();
+        assert_eq!((&reply["successCount"], &reply["failureCount"]), (&1.into(), &1.into()));
+        assert_eq!((&reply["totalChunks"], &reply["durationMs"]), (&3.into(), &7.into()));
+        assert_eq!(reply["ingestedDocumentIds"][0], document.to_string());
+        assert_eq!(
+            reply["errors"][0],
+            serde_json::json!({"documentIdentifier": "https://r/a.md", "message": "it is not text", "stage": "parsing"})
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! `POST /api/query`: passages without an answer.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use domain::{Document, DocumentId, Hit, Query, Rejection};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::documents::metadata;
+use crate::{filters, json};
+
+const K: RangeInclusive<i64> = 1..=100;
+const DEFAULT_K: i64 = 10;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestWire {
+    query: String,
+    #[serde(default, deserialize_with = "json::integer")]
+    k: Option<i64>,
+    filters: Option<BTreeMap<String, Value>>,
+    #[serde(default)]
+    include_full_text: Option<bool>,
+    explain: Option<bool>,
+}
+
+/// What is searched for, and how it is to be told.
+#[derive(Debug, PartialEq)]
+pub struct QueryRequest {
+    /// What is searched for.
+    pub query: Query,
+    /// Each passage with the whole text of its document.
+    pub full_text: bool,
+    /// Each passage with why it stands where it does.
+    pub explain: bool,
+}
+
+/// Reads `POST /api/query`.
+pub fn decode_query(body: &[u8]) -> Result<QueryRequest, Rejection> {
+    let request: RequestWire = json::parse(body)?;
+    if request.query.trim().is_empty() {
+        return Err(Rejection::Invalid("query is empty: say what to look for".to_owned()));
+    }
+    let k = request.k.unwrap_or(DEFAULT_K);
+    let limit = usize::try_from(k)
+        .ok()
+        .filter(|_| K.contains(&k))
+        .ok_or_else(|| Rejection::Invalid(format!("k is {k}; it must be {} to {}", K.start(), K.end())))?;
+    let filters = filters::decode(request.filters.unwrap_or_default())?;
+    Ok(QueryRequest {
+        query: Query { text: request.query, filters, limit, threshold: None },
+        full_text: request.include_full_text.unwrap_or_default(),
+        explain: request.explain.unwrap_or_default(),
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HitReply<'a> {
+    id: String,
+    document_id: String,
+    repo_url: &'a str,
+    file_path: &'a str,
+    title: &'a str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_start: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_end: Option<u32>,
+    similarity_score: f32,
+    metadata: BTreeMap<&'a str, &'a RawValue>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    explanation: Option<Explanation>,
+}
+
+/// Why a passage stands where it does: its place in each list, from 1, and its score there.
+#[derive(Serialize)]
+struct Explanation {
+    lexical: Option<Standing>,
+    dense: Option<Standing>,
+    fused: Standing,
+    reranked: Standing,
+}
+
+#[derive(Serialize)]
+struct Standing {
+    rank: usize,
+    score: f32,
+}
+
+/// The answer to `POST /api/query`. Each hit's document is among the documents, with its text if that is told.
+pub fn hits(hits: &[Hit], documents: &BTreeMap<DocumentId, Document>, request: &QueryRequest) -> Vec<u8> {
+    let replies: Vec<_> = hits
+        .iter()
+        .enumerate()
+        .filter_map(|(rank, hit)| Some((rank, hit, documents.get(&hit.passage.document)?)))
+        .map(|(rank, hit, document)| reply(rank, hit, document, request))
+        .collect();
+    json::reply(&replies)
+}
+
+fn reply<'a>(rank: usize, hit: &'a Hit, document: &'a Document, request: &QueryRequest) -> HitReply<'a> {
+    let passage = &hit.passage;
+    HitReply {
+        id: passage.chunk.to_string(),
+        document_id: passage.document.to_string(),
+        repo_url: &document.place.repo_url,
+        file_path: &document.place.file_path,
+        title: &document.title,
+        text: if request.full_text { &document.text } else { &passage.text },
+        line_start: passage.lines.map(|(first, _)| first),
+        line_end: passage.lines.map(|(_, last)| last),
+        similarity_score: passage.score,
+        metadata: metadata(&document.metadata),
+        explanation: request.explain.then(|| explain(rank, hit)),
+    }
+}
+
+fn explain(rank: usize, hit: &Hit) -> Explanation {
+    let candidate = &hit.candidate;
+    let fused = Standing { rank: rank + 1, score: hit.score };
+    Explanation {
+        lexical: candidate.lexical.map(|(rank, score)| Standing { rank: rank + 1, score }),
+        dense: candidate.dense.zip(candidate.cosine).map(|(rank, score)| Standing { rank: rank + 1, score }),
+        reranked: Standing { ..fused },
+        fused,
+    }
+}

@@ -1,0 +1,166 @@
+//! The catalog: the truth about documents. Whatever is searched is derived from it.
+
+use async_trait::async_trait;
+
+use crate::{Chunk, ChunkId, Document, DocumentId, Filters, Principal, StorageError, Timestamp};
+
+/// Keeps documents, their chunks and the chunks' vectors. Every change has a revision, which is counted up in
+/// the transaction that makes the change.
+#[async_trait]
+pub trait Catalog: Send + Sync {
+    /// Files documents, all or none, and tells what became of each. One that is there is replaced; its chunks
+    /// that did not change keep their vectors. One with the same digest stays as it is.
+    async fn put(&self, who: &Principal, documents: Vec<NewDocument>) -> Result<Vec<Filing>, StorageError>;
+
+    /// Removes documents, and tells how many there were.
+    async fn remove(&self, who: &Principal, documents: &[DocumentId]) -> Result<u64, StorageError>;
+
+    /// A document.
+    async fn document(&self, who: &Principal, id: DocumentId) -> Result<Option<Filed>, StorageError>;
+
+    /// Documents without their texts, of one root or of all, the newest first; and how many there are.
+    async fn documents(
+        &self,
+        who: &Principal,
+        repo_url: Option<&str>,
+        skip: u64,
+        limit: usize,
+    ) -> Result<(Vec<Filed>, u64), StorageError>;
+
+    /// The collections by name, and how many documents each has.
+    async fn collections(&self, who: &Principal) -> Result<Vec<(String, u64)>, StorageError>;
+
+    /// What is known of a root in a collection, so that only what changed is read again.
+    async fn known(
+        &self,
+        who: &Principal,
+        collection: &str,
+        repo_url: &str,
+    ) -> Result<Vec<Known>, StorageError>;
+
+    /// The documents that pass filters.
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Vec<DocumentId>, StorageError>;
+
+    /// Chunks with their documents, for passages; those that are gone are left out.
+    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<Piece>, StorageError>;
+
+    /// Some chunks, of every tenant, that have no vector of a model yet.
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StorageError>;
+
+    /// Adds vectors of a model. Those of chunks that are gone meanwhile are dropped.
+    async fn put_vectors(
+        &self,
+        model: &str,
+        vectors: Vec<(Unembedded, Vec<f32>)>,
+    ) -> Result<(), StorageError>;
+
+    /// What happened after a revision, of every tenant, with vectors of one model. A revision is never split, so
+    /// a document is seen wholly old or wholly new; whole revisions are told until there are `limit` chunks.
+    async fn changes_since(&self, revision: u64, model: &str, limit: usize) -> Result<Changes, StorageError>;
+}
+
+/// A document to be filed, cut into chunks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewDocument {
+    /// The document.
+    pub document: Document,
+    /// Its chunks, in their order.
+    pub chunks: Vec<Chunk>,
+    /// Of everything that went into it: its text, its names, how it was cut.
+    pub digest: [u8; 32],
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What became of a document that was to be filed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filing {
+    /// It was new.
+    Added,
+    /// It took the place of an older one.
+    Replaced,
+    /// It is there already.
+    Unchanged,
+}
+
+/// A document in the catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filed {
+    /// The document; in lists without its text.
+    pub document: Document,
+    /// When it was first filed.
+    pub created_at: Timestamp,
+    /// When it was last replaced.
+    pub updated_at: Timestamp,
+    /// How many chunks it has.
+    pub chunk_count: u64,
+}
+
+/// What is known of one file of a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The path.
+    pub file_path: String,
+    /// The document.
+    pub document: DocumentId,
+    /// Its digest.
+    pub digest: [u8; 32],
+}
+
+/// A chunk with what a passage tells of its document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Its words.
+    pub text: String,
+    /// Its document, without the text.
+    pub document: Document,
+}
+
+/// A chunk that has no vector yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unembedded {
+    /// Whose it is.
+    pub who: Principal,
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// What is to be embedded: its document's title, what stands above it, and its words.
+    pub text: String,
+}
+
+/// What happened to chunks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Up to this revision.
+    pub revision: u64,
+    /// Whether there is more.
+    pub more: bool,
+    /// Chunks that are gone.
+    pub removed: Vec<(Principal, ChunkId)>,
+    /// Chunks that are new, or that have a vector now.
+    pub added: Vec<Indexed>,
+}
+
+/// A chunk as it is searched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Indexed {
+    /// Whose it is.
+    pub who: Principal,
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// Its document.
+    pub document: DocumentId,
+    /// Its document's title.
+    pub title: String,
+    /// Its document's path.
+    pub file_path: String,
+    /// What stands above it.
+    pub context: String,
+    /// Its words.
+    pub text: String,
+    /// Whether it is code.
+    pub is_code: bool,
+    /// Its vector, if it has one of the model yet.
+    pub vector: Option<Vec<f32>>,
+}

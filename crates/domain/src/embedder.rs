@@ -1,0 +1,40 @@
+//! Texts as vectors: what means the same lies close together.
+
+use async_trait::async_trait;
+
+use crate::Failure;
+
+/// Turns texts into vectors. Vectors of different models are never compared.
+#[async_trait]
+pub trait Embedder: Send + Sync {
+    /// The name of its model, which is kept with every vector.
+    fn model(&self) -> &str;
+
+    /// What its vectors are like. Waits for a model that is being loaded.
+    async fn shape(&self) -> Result<Shape, Failure>;
+
+    /// One vector a text, in the texts' order, each of length one. What a text has beyond the token limit
+    /// does not count. Waits for a model that is being loaded.
+    async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure>;
+
+    /// Whether it would embed now. Never waits for a model that is being loaded.
+    async fn health(&self) -> Result<(), Failure>;
+}
+
+/// What the vectors of a model are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Numbers in a vector.
+    pub dimension: usize,
+    /// Tokens of a text that count.
+    pub token_limit: usize,
+}
+
+/// Who waits for the vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Somebody who asked a question: goes first.
+    Query,
+    /// Nobody in particular: takes what is left.
+    Bulk,
+}

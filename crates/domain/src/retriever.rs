@@ -1,0 +1,124 @@
+//! Finding passages: the index gives candidates, the retriever puts them in order.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{Changes, ChunkId, DocumentId, Failure, Filters, Passage, Principal, StorageError};
+
+/// What is searched. Derived from the catalog, and made anew from it when it is missing or of another kind.
+#[async_trait]
+pub trait Index: Send + Sync {
+    /// Everything up to this revision of the catalog is in it.
+    fn revision(&self) -> u64;
+
+    /// Takes in what happened since. A search sees either all of it or nothing.
+    async fn apply(&self, changes: Changes) -> Result<(), StorageError>;
+
+    /// The best candidates by words and by meaning, all on one state of the index.
+    async fn search(&self, search: Search) -> Result<Vec<Candidate>, Failure>;
+}
+
+/// What to look for in an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Search {
+    /// Whose chunks.
+    pub who: Principal,
+    /// The words.
+    pub text: String,
+    /// Their vector, if there is one.
+    pub vector: Option<Vec<f32>>,
+    /// Only chunks of these documents.
+    pub documents: Option<Vec<DocumentId>>,
+    /// How many by words, and how many by meaning.
+    pub limit: usize,
+}
+
+/// A chunk that was found by its words, by its meaning or by both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// Its document.
+    pub document: DocumentId,
+    /// Whether it is code.
+    pub is_code: bool,
+    /// Its place among those found by words, from 0, and its score there; none if it is not among them.
+    pub lexical: Option<(usize, f32)>,
+    /// Its place among those found by meaning, from 0.
+    pub dense: Option<usize>,
+    /// The cosine of question and chunk; none without a vector.
+    pub cosine: Option<f32>,
+}
+
+/// Finds passages for a question.
+#[async_trait]
+pub trait Retriever: Send + Sync {
+    /// Finds passages, best first, and tells the stages as they begin and end.
+    async fn retrieve(
+        &self,
+        who: &Principal,
+        query: Query,
+        stages: &(dyn Fn(Stage) + Send + Sync),
+    ) -> Result<Found, Failure>;
+}
+
+/// What is to be found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// The words.
+    pub text: String,
+    /// Where to look.
+    pub filters: Filters,
+    /// How many passages.
+    pub limit: usize,
+    /// Passages whose cosine is less are left out.
+    pub threshold: Option<f32>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The passages, best first.
+    pub passages: Vec<Hit>,
+    /// How many chunks were looked at: those found by words or by meaning.
+    pub candidates: usize,
+    /// Whether anything in it is likely to answer the question.
+    pub is_relevant: bool,
+}
+
+/// A passage, and why it stands where it does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// The passage.
+    pub passage: Passage,
+    /// As the index found it.
+    pub candidate: Candidate,
+    /// What it was ordered by.
+    pub score: f32,
+}
+
+/// A stage of finding.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stage {
+    /// It began.
+    Began(StageName),
+    /// It ended.
+    Ended {
+        /// Which one.
+        name: StageName,
+        /// How many chunks it left.
+        count: usize,
+        /// How long it took.
+        took: Duration,
+    },
+}
+
+/// Which stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageName {
+    /// Candidates are found.
+    Retrieval,
+    /// They are put in order.
+    Reranking,
+}

@@ -1,0 +1,119 @@
+//! Documents, one by one and in lists.
+
+use domain::{Document, DocumentId, Filed, Known, Place, Principal, Source, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::sqlite::uuid;
+
+/// The columns of a document, as `from_row` reads them.
+pub(super) const COLUMNS: &str = "documents.number, documents.id, collection, repo_url, file_path, source, title, \
+    language, url, module, tags, metadata, chunk_count, created_at, updated_at";
+
+/// How many columns there are.
+pub(super) const WIDTH: usize = 15;
+
+/// A document without its text.
+pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Filed> {
+    let (source, tags, metadata): (String, String, String) = (row.get(5)?, row.get(10)?, row.get(11)?);
+    let document = Document {
+        id: DocumentId(uuid(row, 1)?),
+        place: Place { collection: row.get(2)?, repo_url: row.get(3)?, file_path: row.get(4)? },
+        source: source_named(&source),
+        title: row.get(6)?,
+        language: row.get(7)?,
+        url: row.get(8)?,
+        module: row.get(9)?,
+        tags: serde_json::from_str(&tags).unwrap_or_default(),
+        metadata: serde_json::from_str(&metadata).unwrap_or_default(),
+        text: String::new(),
+    };
+    Ok(Filed {
+        document,
+        created_at: Timestamp::from_micros(row.get(13)?),
+        updated_at: Timestamp::from_micros(row.get(14)?),
+        chunk_count: row.get(12)?,
+    })
+}
+
+/// A document with its text.
+pub(super) fn find(db: &Connection, who: &Principal, id: DocumentId) -> rusqlite::Result<Option<Filed>> {
+    db.prepare_cached(&format!(
+        "SELECT {COLUMNS}, body FROM documents JOIN texts ON texts.document = documents.number
+         WHERE tenant = ? AND id = ?"
+    ))?
+    .query_row(params![who.tenant, id.0.as_bytes()], |row| {
+        let mut filed = from_row(row)?;
+        filed.document.text = row.get(WIDTH)?;
+        Ok(filed)
+    })
+    .optional()
+}
+
+/// Documents without their texts, those that were filed last first; and how many there are.
+pub(super) fn page(
+    db: &Connection,
+    who: &Principal,
+    repo_url: Option<&str>,
+    skip: u64,
+    limit: usize,
+) -> rusqlite::Result<(Vec<Filed>, u64)> {
+    let (index, of_root) = match repo_url {
+        Some(_) => ("documents_of_root", "repo_url = ?2"),
+        None => ("documents_in_order", "?2 IS NULL"),
+    };
+    // Both indexes have a root's documents, or a tenant's, in the order of their numbers.
+    let from = format!("FROM documents INDEXED BY {index} WHERE tenant = ?1 AND {of_root}");
+    let count = db
+        .prepare_cached(&format!("SELECT count(*) {from}"))?
+        .query_row(params![who.tenant, repo_url], |row| row.get(0))?;
+    let (skip, limit) = (i64::try_from(skip).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+    let page = db
+        .prepare_cached(&format!("SELECT {COLUMNS} {from} ORDER BY number DESC LIMIT ?4 OFFSET ?3"))?
+        .query_map(params![who.tenant, repo_url, skip, limit], from_row)?
+        .collect::<Result<_, _>>()?;
+    Ok((page, count))
+}
+
+/// The collections by name, and how many documents each has.
+pub(super) fn collections(db: &Connection, who: &Principal) -> rusqlite::Result<Vec<(String, u64)>> {
+    db.prepare_cached(
+        "SELECT collection, count(*) FROM documents WHERE tenant = ? GROUP BY collection ORDER BY collection",
+    )?
+    .query_map([&who.tenant], |row| Ok((row.get(0)?, row.get(1)?)))?
+    .collect()
+}
+
+/// The documents of a root, by path.
+pub(super) fn known(
+    db: &Connection,
+    who: &Principal,
+    collection: &str,
+    repo_url: &str,
+) -> rusqlite::Result<Vec<Known>> {
+    db.prepare_cached(
+        "SELECT file_path, id, digest FROM documents WHERE tenant = ? AND collection = ? AND repo_url = ?
+         ORDER BY file_path",
+    )?
+    .query_map(params![who.tenant, collection, repo_url], |row| {
+        Ok(Known { file_path: row.get(0)?, document: DocumentId(uuid(row, 1)?), digest: row.get(2)? })
+    })?
+    .collect()
+}
+
+pub(super) fn source_name(source: Source) -> &'static str {
+    match source {
+        Source::Api => "api",
+        Source::Folder => "folder",
+        Source::Git => "git",
+        Source::Web => "web",
+    }
+}
+
+fn source_named(name: &str) -> Source {
+    match name {
+        "folder" => Source::Folder,
+        "git" => Source::Git,
+        "web" => Source::Web,
+        _ => Source::Api,
+    }
+}

@@ -1,0 +1,89 @@
+//! Chunks as passages need them: with their words and what is told of their documents. Of a long document only
+//! the words that are asked for are read.
+
+use std::ops::Range;
+
+use domain::{Chunk, ChunkId, ChunkKind, Piece, Principal};
+use rusqlite::blob::Blob;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::documents;
+use crate::sqlite::uuid;
+
+/// The chunks with these ids, in this order; those that are gone are left out.
+pub(super) fn find(db: &Connection, who: &Principal, chunks: &[ChunkId]) -> rusqlite::Result<Vec<Piece>> {
+    let mut find = db.prepare_cached(&format!(
+        "SELECT {}, {COLUMNS} FROM chunks JOIN documents ON documents.number = chunks.document
+         WHERE chunks.tenant = ? AND chunks.id = ?",
+        documents::COLUMNS
+    ))?;
+    let mut words = Words { db, open: None };
+    let mut pieces = Vec::with_capacity(chunks.len());
+    for id in chunks {
+        let found = find.query_row(params![who.tenant, id.0.as_bytes()], |row| {
+            Ok((row.get(0)?, documents::from_row(row)?.document, from_row(row, documents::WIDTH)?))
+        });
+        let Some((number, document, chunk)) = found.optional()? else { continue };
+        let text = words.read(number, &chunk.bytes)?;
+        pieces.push(Piece { chunk, text, document });
+    }
+    Ok(pieces)
+}
+
+/// Reads pieces of texts where they lie.
+struct Words<'db> {
+    db: &'db Connection,
+    open: Option<Blob<'db>>,
+}
+
+impl Words<'_> {
+    /// A piece of the text of the document with this number.
+    fn read(&mut self, document: i64, bytes: &Range<usize>) -> rusqlite::Result<String> {
+        let text = match &mut self.open {
+            Some(text) => {
+                text.reopen(document)?;
+                text
+            }
+            None => self.open.insert(self.db.blob_open("main", "texts", "body", document, true)?),
+        };
+        let mut words = vec![0; bytes.len()];
+        text.read_at_exact(&mut words, bytes.start)?;
+        // Ranges were checked when the document was filed.
+        Ok(String::from_utf8(words).unwrap_or_default())
+    }
+}
+
+/// The columns of a chunk, as `from_row` reads them.
+const COLUMNS: &str =
+    "chunks.id, first_byte, end_byte, first_line, last_line, kind, section, subsection, anchor, context";
+
+fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Chunk> {
+    let kind: Option<String> = row.get(first + 5)?;
+    Ok(Chunk {
+        id: ChunkId(uuid(row, first)?),
+        bytes: Range { start: row.get(first + 1)?, end: row.get(first + 2)? },
+        lines: (row.get(first + 3)?, row.get(first + 4)?),
+        kind: kind.as_deref().and_then(kind_named),
+        section: row.get(first + 6)?,
+        subsection: row.get(first + 7)?,
+        anchor: row.get(first + 8)?,
+        context: row.get(first + 9)?,
+    })
+}
+
+pub(super) fn kind_name(kind: ChunkKind) -> &'static str {
+    match kind {
+        ChunkKind::Section => "section",
+        ChunkKind::Subsection => "subsection",
+        ChunkKind::ParagraphGroup => "paragraph_group",
+    }
+}
+
+fn kind_named(name: &str) -> Option<ChunkKind> {
+    match name {
+        "section" => Some(ChunkKind::Section),
+        "subsection" => Some(ChunkKind::Subsection),
+        "paragraph_group" => Some(ChunkKind::ParagraphGroup),
+        _ => None,
+    }
+}

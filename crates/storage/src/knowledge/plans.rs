@@ -1,0 +1,136 @@
+//! How SQLite goes about what the catalog asks: nothing looks through a table that grows.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use domain::{
+    Chunk, Document, DocumentId, FilterField, Filters, NewDocument, Place, Principal, Source, Timestamp,
+};
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
+use rusqlite::types::Null;
+use rusqlite::{Connection, params_from_iter};
+
+use super::{Embedded, KNOWLEDGE, Wanted, changes, documents, pieces, put, remove, vectors};
+
+/// What may look at all documents of a tenant: lists and counts of them, and paths that are compared with globs.
+const WHOLE_TENANT: [&str; 4] = [
+    "SELECT count(*) FROM documents INDEXED BY documents_in_order",
+    "FROM documents INDEXED BY documents_in_order WHERE tenant = ?1 AND ?2 IS NULL ORDER BY number DESC LIMIT",
+    "SELECT collection, count(*) FROM documents WHERE tenant = ? GROUP BY collection",
+    "SELECT number, id, file_path FROM documents WHERE tenant = ?",
+];
+
+#[test]
+fn no_statement_looks_through_a_whole_table_or_sorts() {
+    let mut db = empty();
+    let statements = everything_that_is_asked(&mut db);
+    assert!(statements.len() > 30, "{statements:#?}");
+    for statement in statements {
+        for step in plan(&db, &statement) {
+            // The revisions are one row; the other are the values of a filter.
+            let is_small = step == "SCAN revisions" || step.starts_with("SCAN json_each");
+            assert!(is_small || !step.starts_with("SCAN"), "{step}: {statement}");
+            assert!(!step.contains("AUTOMATIC") && !step.contains("TEMP B-TREE"), "{step}: {statement}");
+            let may =
+                WHOLE_TENANT.iter().any(|whole| statement.contains(whole)) && !statement.contains(" IN ");
+            assert!(may || !step.ends_with("(tenant=?)"), "{step}: {statement}");
+        }
+    }
+}
+
+#[test]
+fn what_belongs_to_a_removed_row_is_found_by_an_index() {
+    let db = empty();
+    for table in ["documents", "chunks"] {
+        let steps = plan(&db, &format!("DELETE FROM {table} WHERE number = 1"));
+        assert!(steps.len() > 1 && steps.iter().all(|step| step.starts_with("SEARCH")), "{steps:?}");
+    }
+}
+
+/// A database with the catalog's tables and nothing in them.
+pub(super) fn empty() -> Connection {
+    let db = Connection::open_in_memory().unwrap();
+    KNOWLEDGE.migrations.iter().for_each(|migration| db.execute_batch(migration).unwrap());
+    db.pragma_update(None, "foreign_keys", true).unwrap();
+    db
+}
+
+fn plan(db: &Connection, statement: &str) -> Vec<String> {
+    let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+    let unknown = vec![Null; plan.parameter_count()];
+    let steps = plan.query_map(params_from_iter(unknown), |row| row.get("detail")).unwrap();
+    steps.collect::<Result<_, _>>().unwrap()
+}
+
+/// Calls everything there is, and tells the statements that were run.
+fn everything_that_is_asked(db: &mut Connection) -> BTreeSet<String> {
+    let asked: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let noting = asked.clone();
+    let note = move |event: TraceEvent<'_>| {
+        if let TraceEvent::Stmt(statement, _) = event {
+            noting.lock().unwrap().insert(statement.sql().into_owned());
+        }
+    };
+    db.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(note)).unwrap();
+    let (who, id) = (Principal::local(), document("").document.id);
+    for text in ["one", "two", "one"] {
+        put::all(db, &who, &[document(text)]).unwrap();
+        let missing = Embedded::default().missing(db, "model", 9).unwrap();
+        let missing: Vec<_> = missing.into_iter().map(|missing| (missing, vec![1.0])).collect();
+        vectors::put(db, "model", &missing).unwrap();
+    }
+    documents::find(db, &who, id).unwrap().unwrap();
+    documents::page(db, &who, None, 0, 9).unwrap();
+    documents::page(db, &who, Some("root"), 0, 9).unwrap();
+    documents::collections(db, &who).unwrap();
+    documents::known(db, &who, "collection", "root").unwrap();
+    pieces::find(db, &who, &[document("one").chunks[0].id]).unwrap();
+    for filters in filters() {
+        Wanted::new(&filters).unwrap().find(db, &who).unwrap();
+    }
+    let latest = changes::since(db, 0, "model", 9).unwrap().revision;
+    changes::since(db, latest - 1, "model", 9).unwrap();
+    remove::all(db, &who, &[id]).unwrap();
+    db.trace_v2(TraceEventCodes::empty(), None::<fn(TraceEvent<'_>)>).unwrap();
+    std::mem::take(&mut *asked.lock().unwrap())
+}
+
+/// Each filter alone, none, and all of them.
+fn filters() -> Vec<Filters> {
+    use FilterField::{Collection, FilePath, Language, Metadata, RepoUrl, Title};
+    let fields = [RepoUrl, FilePath, Language, Collection, Title, Metadata("name".to_owned())];
+    let filter = |field: &FilterField| (field.clone(), BTreeSet::from(["value".to_owned()]));
+    let alone = fields.iter().map(|field| Filters::from([filter(field)]));
+    alone.chain([Filters::new(), fields.iter().map(filter).collect()]).collect()
+}
+
+/// The same document, with this text.
+pub(super) fn document(text: &str) -> NewDocument {
+    let place = Place { collection: "collection".into(), repo_url: "root".into(), file_path: "path".into() };
+    let id: DocumentId = place.document();
+    let chunk = Chunk {
+        id: Chunk::id(id, "", text, 0),
+        bytes: 0..text.len(),
+        lines: (1, 1),
+        kind: None,
+        section: None,
+        subsection: None,
+        anchor: None,
+        context: String::new(),
+    };
+    let document = Document {
+        id,
+        place,
+        source: Source::Api,
+        title: "title".to_owned(),
+        language: None,
+        url: None,
+        module: None,
+        tags: Vec::new(),
+        metadata: [("name".to_owned(), "5".to_owned())].into(),
+        text: text.to_owned(),
+    };
+    let mut digest = [0; 32];
+    digest[..text.len()].copy_from_slice(text.as_bytes());
+    NewDocument { document, chunks: vec![chunk], digest, at: Timestamp::from_micros(1) }
+}

@@ -1,0 +1,134 @@
+//! Vectors of chunks, by model.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::{ChunkId, Principal, Unembedded};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::revision::{self, Changed};
+use super::texts::Texts;
+use crate::sqlite::uuid;
+
+/// Adds vectors, in one revision if any of their chunks is still there.
+pub(super) fn put(db: &Connection, model: &str, vectors: &[(Unembedded, Vec<f32>)]) -> rusqlite::Result<()> {
+    revision::with_next(db, |revision| {
+        let mut insert = db.prepare_cached(
+            "INSERT INTO vectors (chunk, model, revision, vector)
+             SELECT number, ?3, ?4, ?5 FROM chunks WHERE tenant = ?1 AND id = ?2
+             ON CONFLICT DO UPDATE SET revision = excluded.revision, vector = excluded.vector",
+        )?;
+        let mut count = 0;
+        for (Unembedded { who, chunk, .. }, vector) in vectors {
+            count +=
+                insert.execute(params![who.tenant, chunk.0.as_bytes(), model, revision, encode(vector)])?;
+        }
+        Ok(Changed { something: count > 0, outcome: () })
+    })
+}
+
+fn encode(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Vec<f32> {
+    let (numbers, _) = bytes.as_chunks();
+    numbers.iter().map(|number| f32::from_le_bytes(*number)).collect()
+}
+
+/// How far the chunks have vectors, so that those without one are not looked for among all. It stays true
+/// whoever else writes: later chunks have higher numbers, and a chunk keeps its vectors as long as it lives.
+#[derive(Clone, Default)]
+pub(super) struct Embedded {
+    /// For each model, a number up to which every chunk has a vector.
+    up_to: Arc<Mutex<HashMap<String, i64>>>,
+}
+
+impl Embedded {
+    /// Some chunks that have no vector of a model, the oldest first.
+    pub(super) fn missing(
+        &self,
+        db: &Connection,
+        model: &str,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<Unembedded>> {
+        let up_to = self.first_without(db, model)?;
+        let mut missing = db.prepare_cached(&format!(
+            "SELECT document, chunks.tenant, chunks.id, first_byte, end_byte, context, title
+             FROM chunks CROSS JOIN documents ON documents.number = document
+             WHERE {WITHOUT} ORDER BY chunks.number LIMIT ?3"
+        ))?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut rows = missing.query(params![up_to, model, limit])?;
+        let (mut found, mut texts) = (Vec::new(), Texts::new(db));
+        while let Some(row) = rows.next()? {
+            let bytes = Range { start: row.get(3)?, end: row.get(4)? };
+            let words = texts.piece(row.get(0)?, bytes)?;
+            found.push(Unembedded {
+                who: Principal { tenant: row.get(1)? },
+                chunk: ChunkId(uuid(row, 2)?),
+                text: embedded_text(row.get_ref(6)?.as_str()?, row.get_ref(5)?.as_str()?, words),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Looks for the first chunk without a vector from where the last look ended, and remembers where it is.
+    fn first_without(&self, db: &Connection, model: &str) -> rusqlite::Result<i64> {
+        let known = self.up_to().get(model).copied().unwrap_or(0);
+        let first = db
+            .prepare_cached(&format!("SELECT number FROM chunks WHERE {WITHOUT} ORDER BY number LIMIT 1"))?
+            .query_row(params![known, model], |row| row.get::<_, i64>(0))
+            .optional()?;
+        let up_to = match first {
+            Some(first) => first - 1,
+            None => db
+                .prepare_cached("SELECT coalesce(max(number), 0) FROM chunks")?
+                .query_row([], |row| row.get(0))?,
+        };
+        self.up_to().insert(model.to_owned(), up_to);
+        Ok(up_to)
+    }
+
+    fn up_to(&self) -> MutexGuard<'_, HashMap<String, i64>> {
+        self.up_to.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// That a chunk behind a number has no vector of a model.
+const WITHOUT: &str = "chunks.number > ?1
+    AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = chunks.number AND model = ?2)";
+
+/// What is embedded for a chunk: its document's title, what stands above it, and its words.
+fn embedded_text(title: &str, context: &str, words: &str) -> String {
+    let parts = [title, context, words].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knowledge::plans::{document, empty};
+    use crate::knowledge::put as put_documents;
+
+    #[test]
+    fn chunks_that_have_vectors_are_not_looked_at_again() {
+        let (db, embedded) = (empty(), Embedded::default());
+        for (number, text) in (1..).zip(["one", "two", "three"]) {
+            put_documents::all(&db, &Principal::local(), &[document(text)]).unwrap();
+            let missing = embedded.missing(&db, "model", 9).unwrap();
+            assert_eq!(missing[0].text, format!("title\n{text}"));
+            assert_eq!(embedded.up_to()["model"], number - 1);
+            put(&db, "model", &[(missing[0].clone(), vec![1.0, -0.5])]).unwrap();
+            assert_eq!(embedded.missing(&db, "model", 9).unwrap(), []);
+            assert_eq!(embedded.up_to()["model"], number);
+        }
+    }
+
+    #[test]
+    fn a_vector_is_its_numbers_as_little_endian_floats() {
+        assert_eq!(encode(&[1.0, -2.0]), [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0]);
+        assert_eq!(decode(&encode(&[0.1, f32::MIN, 3.5])), [0.1, f32::MIN, 3.5]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Brings the tables of a database up to date, version by version.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::{Fault, Schema};
+
+/// Runs the migrations that the database does not have yet, each in a transaction of its own.
+pub(super) fn run(schema: &Schema, connection: &mut Connection) -> Result<(), Fault> {
+    let latest = schema.migrations.len();
+    loop {
+        let version = version(connection).map_err(|error| Fault::new(schema.file, &error))?;
+        if version > latest {
+            return Err(Fault::Other(format!(
+                "{}: a newer release has written it (its tables are of version {version}, and this release knows {latest}): \
+                 use that release, or a folder of its own for this one (data_dir)",
+                schema.file
+            )));
+        }
+        let Some(migration) = schema.migrations.get(version) else { return Ok(()) };
+        run_one(connection, version, migration).map_err(|error| Fault::new(schema.file, &error))?;
+    }
+}
+
+/// Runs the migration that follows a version, unless another process has done so meanwhile.
+fn run_one(connection: &mut Connection, before: usize, migration: &str) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if version(&transaction)? == before {
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", before + 1)?;
+    }
+    transaction.commit()
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<usize> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{durable, knowledge};
+
+    const SCHEMAS: [&Schema; 2] = [&durable::HISTORY, &knowledge::KNOWLEDGE];
+
+    #[test]
+    fn a_database_of_every_earlier_version_is_brought_up_to_date_once() {
+        for schema in SCHEMAS {
+            for earlier in 0..=schema.migrations.len() {
+                let mut database = Connection::open_in_memory().unwrap();
+                for migration in &schema.migrations[..earlier] {
+                    database.execute_batch(migration).unwrap();
+                }
+                database.pragma_update(None, "user_version", earlier).unwrap();
+                for _ in 0..2 {
+                    run(schema, &mut database).unwrap();
+                    assert_eq!(version(&database), Ok(schema.migrations.len()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_database_of_a_newer_release_is_left_alone() {
+        for schema in SCHEMAS {
+            let mut database = Connection::open_in_memory().unwrap();
+            database.pragma_update(None, "user_version", schema.migrations.len() + 1).unwrap();
+            let Err(Fault::Other(message)) = run(schema, &mut database) else { panic!("it is no damage") };
+            assert!(message.starts_with(schema.file), "{message}");
+            assert!(message.contains("newer release") && message.contains("data_dir"), "{message}");
+        }
+    }
+}
