@@ -1,12 +1,16 @@
 # The two commands of this project are `make run` and `make test`. Everything else is a convenience.
 
 ARGS ?=
+# The settings file that ARGS name, for commands that take no other flag of the server.
+CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp -e '--config[= ][^ ]+')
 
-.PHONY: run fake test soak bench setup setup-tests
+.PHONY: run fake test soak bench bench-embed setup setup-tests
 
-## Builds what is missing, and starts the server. `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
+## Builds what is missing, fetches the models that the settings use, and starts the server.
+## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
 run: setup
-	cargo run --release --package cli -- serve $(ARGS)
+	cargo run --release --package cli -- models pull --quiet $(CONFIG)
+	cargo run --quiet --release --package cli -- serve $(ARGS)
 
 ## A model server with no model in it, to try things with; docs/quickstart.md shows how.
 fake: setup
@@ -26,6 +30,12 @@ soak: setup-tests
 bench: setup
 	cargo build --quiet --release --package cli --package testing --package bench
 	cargo run --quiet --release --package bench -- $(ARGS)
+
+## The embedder side by side with ONNX Runtime; needs Python, and fetches ONNX Runtime into the cache directory.
+bench-embed: setup
+	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	cargo build --quiet --release --package bench --bin embed
+	python="$$(bench/embed/setup)" && cargo run --quiet --release --package bench --bin embed -- --python "$$python" $(ARGS)
 
 ## Installs the Debian packages that building, and testing, need where they are missing.
 setup:

@@ -4,6 +4,7 @@
 mod answer;
 mod characters;
 mod client;
+mod embedding;
 mod events;
 #[cfg(test)]
 mod fixture;
@@ -18,6 +19,7 @@ mod refusal;
 mod settings;
 mod sse;
 
+pub use embedding::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use order::Order;

@@ -85,8 +85,8 @@ impl ModelServer {
     }
 
     /// Posts JSON and gives back the answer, whatever its status.
-    pub(crate) async fn post(&self, path: [&str; 2], body: Vec<u8>) -> Result<Response, Failure> {
-        self.send(self.client.post(self.url(&path)).header(CONTENT_TYPE, "application/json").body(body)).await
+    pub(crate) async fn post(&self, path: &[&str], body: Vec<u8>) -> Result<Response, Failure> {
+        self.send(self.client.post(self.url(path)).header(CONTENT_TYPE, "application/json").body(body)).await
     }
 
     /// Gets a page and gives back the answer, whatever its status.
@@ -130,7 +130,8 @@ impl ModelServer {
         request.headers(self.headers.clone()).send().await.map_err(|error| self.unreachable(&error))
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    /// The failure that a call without a whole answer means.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let (shown, cause, advice) = (&self.shown, root_cause(error), self.advice.unreachable);
         let message = if !error.is_connect() {
             format!("{shown} closed the connection without an answer: {cause}")

@@ -16,7 +16,8 @@ use crate::refusal::Refusal;
 use crate::settings::{HttpProvider, InvalidSettings};
 use decoder::OllamaDecoder;
 
-const ADVICE: Advice = Advice {
+/// What to do about Ollama's failures.
+pub(crate) const ADVICE: Advice = Advice {
     unreachable: "is Ollama running?",
     not_found: "check base_url, or run `ollama pull MODEL` where Ollama runs",
 };
@@ -54,13 +55,14 @@ impl Provider for Ollama {
 
 async fn chat(server: &ModelServer, request: &Request) -> Result<Response, Failure> {
     let body = body(server.named_model()?, server.window, request)?;
-    accepted(server, server.post(["api", "chat"], body).await?).await
+    accepted(server, server.post(&["api", "chat"], body).await?).await
 }
 
-async fn has_model(server: &ModelServer) -> Result<(), Failure> {
+/// Whether the server has the model.
+pub(crate) async fn has_model(server: &ModelServer) -> Result<(), Failure> {
     let model = server.named_model()?;
     let body = serde_json::to_vec(&ShowWire { model }).expect("strings can be written as JSON");
-    accepted(server, server.post(["api", "show"], body).await?).await.map(drop)
+    accepted(server, server.post(&["api", "show"], body).await?).await.map(drop)
 }
 
 #[derive(Serialize)]

@@ -18,7 +18,8 @@ use crate::refusal::Refusal;
 use crate::settings::{HttpProvider, InvalidSettings};
 use decoder::OpenAiDecoder;
 
-const ADVICE: Advice = Advice {
+/// What to do about failures of such a server.
+pub(crate) const ADVICE: Advice = Advice {
     unreachable: "is the server running, and is base_url right?",
     not_found: "check base_url and model",
 };
@@ -93,7 +94,7 @@ async fn chat(
     let mut parameters = *lock(accepted);
     loop {
         let body = body(server.named_model()?, server.window, parameters, request)?;
-        let response = server.post(["chat", "completions"], body).await?;
+        let response = server.post(&["chat", "completions"], body).await?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -109,7 +110,7 @@ fn lock(parameters: &Mutex<Parameters>) -> MutexGuard<'_, Parameters> {
 }
 
 /// Every such server lists its models: where it does not, `base_url` is wrong.
-async fn is_reachable(server: &ModelServer) -> Result<(), Failure> {
+pub(crate) async fn is_reachable(server: &ModelServer) -> Result<(), Failure> {
     server.named_model()?;
     let response = server.get(&["models"]).await?;
     match response.status() {

@@ -32,8 +32,14 @@ impl Problem {
     /// Whether the request was larger than the model's window.
     pub(crate) fn is_too_long(&self) -> bool {
         const CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
-        const WORDS: [&str; 4] =
-            ["maximum context length", "context window", "context size", "input token count"];
+        const WORDS: [&str; 6] = [
+            "maximum context length",
+            "exceeds the context length",
+            "context window",
+            "context size",
+            "input token count",
+            "too large to process",
+        ];
         self.code.as_ref().is_some_and(|code| CODES.contains(&code.as_str()))
             || WORDS.iter().any(|words| self.message.contains(words))
     }
@@ -105,6 +111,8 @@ mod tests {
             r#"{"error":{"message":"m","code":"context_length_exceeded"}}"#,
             r#"{"error":{"message":"m","code":400,"type":"exceed_context_size_error"}}"#,
             r#"{"message":"This model's maximum context length is 4096 tokens."}"#,
+            r#"{"error":"the input length exceeds the context length"}"#,
+            r#"{"error":{"code":500,"message":"input (600 tokens) is too large to process."}}"#,
         ] {
             assert!(Problem::read(body.as_bytes()).is_too_long(), "{body}");
         }

@@ -50,10 +50,13 @@ impl Refusal {
     }
 
     fn kind(&self) -> FailureKind {
-        if self.status.is_server_error() || matches!(self.status.as_u16(), 408 | 429) {
+        if matches!(self.status.as_u16(), 408 | 429) {
             FailureKind::Unavailable
         } else if self.problem.is_too_long() {
+            // Some servers say so with a 500, and would say it again.
             FailureKind::TooLong
+        } else if self.status.is_server_error() {
+            FailureKind::Unavailable
         } else {
             FailureKind::Refused
         }
@@ -109,6 +112,7 @@ mod tests {
             assert_eq!(refusal(status, "no").failure("").kind, kind, "{status}");
         }
         assert_eq!(refusal(400, "maximum context length is 9").failure("").kind, FailureKind::TooLong);
+        assert_eq!(refusal(500, "input is too large to process").failure("").kind, FailureKind::TooLong);
     }
 
     #[test]

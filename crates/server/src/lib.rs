@@ -3,9 +3,10 @@
 
 mod body;
 mod door;
+mod embedding;
 mod refusal;
 mod routes;
 mod serve;
 mod stream;
 
-pub use serve::{Settings, serve};
+pub use serve::{Parts, Settings, serve};

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::serve::ListenerExt;
+use domain::Embedder;
 use engine::Engine;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::embedding::EmbeddingHealth;
 use crate::{door, routes};
 
 /// A client that vanished without a word is noticed after this time, and then some probes.
@@ -33,22 +35,33 @@ pub struct Settings {
     pub allowed_origins: Vec<String>,
 }
 
+/// What the server stands on.
+pub struct Parts {
+    /// Runs prompts.
+    pub engine: Engine,
+    /// Makes vectors.
+    pub embedder: Arc<dyn Embedder>,
+}
+
 /// What every handler works with.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) engine: Engine,
+    pub(crate) embedding: Arc<EmbeddingHealth>,
     pub(crate) settings: Arc<Settings>,
 }
 
 /// Serves until `stop`, then ends the running prompts, tells every client, and returns.
 pub async fn serve(
     listener: TcpListener,
-    engine: Engine,
+    parts: Parts,
     settings: Settings,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let loopback_only = listener.local_addr()?.ip().is_loopback();
-    let app = App { engine: engine.clone(), settings: Arc::new(settings) };
+    let Parts { engine, embedder } = parts;
+    let embedding = Arc::new(EmbeddingHealth::new(embedder));
+    let app = App { engine: engine.clone(), embedding, settings: Arc::new(settings) };
     let router: Router = door::guard(routes::all(), &app.settings, loopback_only).with_state(app);
 
     let (stopped, mut last_bytes) = tokio::sync::watch::channel(());

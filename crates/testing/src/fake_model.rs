@@ -66,6 +66,11 @@ impl FakeModel {
         self.requests.look(|requests| requests.iter().filter(|seen| seen.is_chat()).cloned().collect())
     }
 
+    /// The requests for vectors.
+    pub fn embeddings(&self) -> Vec<Seen> {
+        self.requests.look(|requests| requests.iter().filter(|seen| seen.is_embedding()).cloned().collect())
+    }
+
     /// Waits until the requests meet the condition, and returns them.
     ///
     /// # Panics

@@ -2,8 +2,10 @@
 //! model's name, and in-process pieces that a test drives by hand on paused time.
 
 mod clock;
+mod embeddings;
 mod fake_model;
 mod journal;
+mod models;
 mod ollama;
 mod openai;
 mod playback;
@@ -13,12 +15,15 @@ mod scripted;
 mod seen;
 mod socket;
 mod speech;
+mod vectors;
 mod vendor;
 
 pub use clock::PausedClock;
 pub use fake_model::FakeModel;
 pub use journal::{FailingJournal, SlowJournal};
+pub use models::models_folder;
 pub use script::grammar;
 pub use scripted::{ScriptedCall, ScriptedCalls, ScriptedProvider};
 pub use seen::{Ending, Seen};
 pub use speech::{fake_text, fake_token};
+pub use vectors::fake_vector;

@@ -1,4 +1,4 @@
-//! Ollama's chat: newline-delimited JSON, or one JSON.
+//! Ollama's chat, newline-delimited JSON or one JSON, and its embeddings.
 
 use std::io::Write;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -21,6 +21,20 @@ impl Vendor for Ollama {
 
     fn error(_: u16, message: &str) -> Value {
         json!({"error": message})
+    }
+
+    fn cuts_texts(body: &Value) -> bool {
+        body["truncate"] != false
+    }
+
+    fn vectors(model: &str, vectors: Vec<(usize, Value)>, input_tokens: u64) -> Value {
+        json!({
+            "model": model,
+            "embeddings": vectors.into_iter().map(|(_, vector)| vector).collect::<Vec<_>>(),
+            "total_duration": 3_000_000,
+            "load_duration": 1_000_000,
+            "prompt_eval_count": input_tokens,
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions: server-sent events, or one JSON.
+//! OpenAI's chat completions, server-sent events or one JSON, and its embeddings.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,6 +25,20 @@ impl Vendor for OpenAi {
             _ => "invalid_request_error",
         };
         json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+    }
+
+    fn cuts_texts(_: &Value) -> bool {
+        false
+    }
+
+    fn vectors(model: &str, vectors: Vec<(usize, Value)>, input_tokens: u64) -> Value {
+        let vector = |(index, vector)| json!({"object": "embedding", "index": index, "embedding": vector});
+        json!({
+            "object": "list",
+            "data": vectors.into_iter().map(vector).collect::<Vec<_>>(),
+            "model": model,
+            "usage": {"prompt_tokens": input_tokens, "total_tokens": input_tokens},
+        })
     }
 }
 

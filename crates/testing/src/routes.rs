@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::embeddings::embed;
 use crate::ollama::{self, Ollama};
 use crate::openai::{self, OpenAi};
 use crate::playback::Playback;
@@ -46,8 +47,10 @@ pub(crate) struct Fake {
 pub(crate) fn router(fake: Fake) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat::<OpenAi>))
+        .route("/v1/embeddings", post(embed::<OpenAi>))
         .route("/v1/models", get(models))
         .route("/api/chat", post(chat::<Ollama>))
+        .route("/api/embed", post(embed::<Ollama>))
         .route("/api/tags", get(tags))
         .route("/api/show", post(show))
         .route("/api/version", get(version))
@@ -64,9 +67,32 @@ pub(crate) async fn until_stopped(mut stopped: watch::Receiver<()>) {
 }
 
 impl Fake {
-    fn note(&self, uri: &Uri, headers: &HeaderMap, body: Value) -> Entry {
+    pub(crate) fn note(&self, uri: &Uri, headers: &HeaderMap, body: Value) -> Entry {
         let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         self.requests.add(Seen::new(uri.path(), authorization.map(str::to_owned), body))
+    }
+
+    /// What the model's name asks for, once its headers are due; or the answer that says no.
+    pub(crate) async fn script<V: Vendor>(
+        &self,
+        entry: &mut Entry,
+        model: &str,
+    ) -> Result<Script, Box<Response>> {
+        let script = match Script::parse(model) {
+            Ok(script) => script.after(self.requests.like_it_before(entry)),
+            Err(error) => return Err(Box::new(refuse::<V>(entry, 400, &error.to_string()))),
+        };
+        tokio::select! {
+            () = sleep(script.wait_before_headers()) => {}
+            // The body breaks off at once then.
+            () = until_stopped(self.stopped.clone()) => {}
+        }
+        let Some(status) = script.status else { return Ok(script) };
+        let mut response = refuse::<V>(entry, status, "the model's name asks for this status");
+        if let Some(seconds) = script.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        Err(Box::new(response))
     }
 
     /// The models that a client finds: examples, those the fake was told of, those it was asked for.
@@ -94,22 +120,10 @@ async fn chat<V: Vendor>(
     let Some(mut chat) = chat else {
         return refuse::<V>(&mut entry, 400, "the body must be a JSON object with a `model`");
     };
-    let script = match Script::parse(&chat.model) {
+    let script = match fake.script::<V>(&mut entry, &chat.model).await {
         Ok(script) => script,
-        Err(error) => return refuse::<V>(&mut entry, 400, &error.to_string()),
+        Err(refused) => return *refused,
     };
-    tokio::select! {
-        () = sleep(script.wait_before_headers()) => {}
-        // The body breaks off at once then.
-        () = until_stopped(fake.stopped.clone()) => {}
-    }
-    if let Some(status) = script.status {
-        let mut response = refuse::<V>(&mut entry, status, "the model's name asks for this status");
-        if let Some(seconds) = script.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        return response;
-    }
     let fails = script.fault.is_some_and(|fault| fault.kind == FaultKind::Error);
     if fails && !chat.streams {
         return refuse::<V>(&mut entry, 500, "the model's name asks for an error");
@@ -140,7 +154,10 @@ async fn show(State(fake): State<Fake>, uri: Uri, headers: HeaderMap, body: Byte
         return refuse::<Ollama>(&mut entry, 404, &error.to_string());
     }
     entry.end(Ending::Completed);
-    json_response(StatusCode::OK, &json!({"details": {"family": "fake"}, "capabilities": ["completion"]}))
+    json_response(
+        StatusCode::OK,
+        &json!({"details": {"family": "fake"}, "capabilities": ["completion", "embedding"]}),
+    )
 }
 
 async fn version(State(fake): State<Fake>, uri: Uri, headers: HeaderMap) -> Response {
@@ -162,12 +179,12 @@ async fn unknown(State(fake): State<Fake>, uri: Uri, headers: HeaderMap) -> Resp
     refuse::<Ollama>(&mut entry, 404, &message)
 }
 
-fn refuse<V: Vendor>(entry: &mut Entry, status: u16, message: &str) -> Response {
+pub(crate) fn refuse<V: Vendor>(entry: &mut Entry, status: u16, message: &str) -> Response {
     entry.end(Ending::Failed);
     let code = StatusCode::from_u16(status).expect("a script's status is from 400 to 599");
     json_response(code, &V::error(status, message))
 }
 
-fn json_response(status: StatusCode, body: &Value) -> Response {
+pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], Body::from(body.to_string())).into_response()
 }

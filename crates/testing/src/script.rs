@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::vectors::Vectors;
+
 /// What a model's name asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Script {
@@ -21,6 +23,9 @@ pub(crate) struct Script {
     pub(crate) repeat_ids: bool,
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<u64>,
+    /// So many requests meet the status or the fault; all if it is not said.
+    pub(crate) times: Option<u64>,
+    pub(crate) vectors: Vectors,
 }
 
 /// What the tokens are.
@@ -70,6 +75,14 @@ const PARTS: &[(&str, &str)] = &[
     ("repeat-ids", "frames are numbered, and some come twice"),
     ("status=CODE", "this HTTP status, 400 to 599, and no answer"),
     ("retry-after=N", "a Retry-After header of N seconds, with status"),
+    ("times=K", "only the first K requests for the model meet its status, die, stall or error"),
+    ("dimension=N", "vectors have N numbers (64)"),
+    ("longest=N", "a text of more than N words is refused, or cut where the request allows it"),
+    ("reverse", "vectors come last one first, under their indexes"),
+    ("lacks=K", "vector K of each answer is left out"),
+    ("short=K", "vector K of each answer has a number too few"),
+    ("null=K", "vector K of each answer has a null in it"),
+    ("zero=K", "vector K of each answer is all zeros"),
 ];
 
 const DEFAULT_TOKENS: u64 = 16;
@@ -92,6 +105,14 @@ impl Script {
             }
         }
         Ok(script)
+    }
+
+    /// The script as it goes after so many requests for the model.
+    pub(crate) fn after(mut self, requests: u64) -> Self {
+        if self.times.is_some_and(|times| requests >= times) {
+            (self.status, self.fault) = (None, None);
+        }
+        self
     }
 
     /// How long the headers take.
@@ -130,7 +151,8 @@ impl Script {
                 self.status = Some(value.parse().ok().filter(|code| (400..600).contains(code))?);
             }
             ("retry-after", _) => self.retry_after = Some(value.parse().ok()?),
-            _ => return Some(false),
+            ("times", _) => self.times = Some(value.parse().ok()?),
+            _ => return self.vectors.take(key, value),
         }
         Some(true)
     }
@@ -224,10 +246,25 @@ mod tests {
             ("fake,status=200", "status=200"),
             ("fake,split=3", "split=3"),
             ("fake,tool=", "tool="),
+            ("fake,dimension=0", "dimension=0"),
+            ("fake,reverse=1", "reverse=1"),
         ] {
             let error = Script::parse(name).unwrap_err();
             assert_eq!(error, BadName(part.to_owned()), "{name}");
             assert!(error.to_string().contains("die=K"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_fault_comes_only_so_many_times() {
+        let script = Script::parse("fake,status=429,die=0,times=2").unwrap();
+        for (requests, is_faulty) in [(0, true), (1, true), (2, false), (3, false)] {
+            let script = script.clone().after(requests);
+            assert_eq!(
+                (script.status.is_some(), script.fault.is_some()),
+                (is_faulty, is_faulty),
+                "{requests}"
+            );
         }
     }
 

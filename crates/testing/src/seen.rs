@@ -35,6 +35,19 @@ impl Seen {
         matches!(self.path.as_str(), "/v1/chat/completions" | "/api/chat")
     }
 
+    /// Whether it asked for vectors.
+    pub fn is_embedding(&self) -> bool {
+        matches!(self.path.as_str(), "/v1/embeddings" | "/api/embed")
+    }
+
+    /// The texts whose vectors it asked for.
+    pub fn texts(&self) -> Vec<&str> {
+        match &self.body["input"] {
+            Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),
+            text => text.as_str().into_iter().collect(),
+        }
+    }
+
     /// The model that was asked.
     pub fn model(&self) -> Option<&str> {
         self.body["model"].as_str()
@@ -72,6 +85,14 @@ struct Kept {
     first: u64,
 }
 
+impl Kept {
+    /// Where the request with this number is, if it is still kept.
+    fn position(&self, number: u64) -> Option<usize> {
+        let position = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        (position < self.requests.len()).then_some(position)
+    }
+}
+
 impl Requests {
     /// Notes a request.
     pub(crate) fn add(&self, seen: Seen) -> Entry {
@@ -85,6 +106,15 @@ impl Requests {
             kept.requests.push_back(seen);
         });
         Entry { requests: self.clone(), number, ended: false }
+    }
+
+    /// How many requests before this one asked the same of the same model.
+    pub(crate) fn like_it_before(&self, entry: &Entry) -> u64 {
+        let kept = self.0.borrow();
+        let Some(position) = kept.position(entry.number) else { return 0 };
+        let this = &kept.requests[position];
+        let alike = |seen: &&Seen| seen.path == this.path && seen.model() == this.model();
+        kept.requests.range(..position).filter(alike).count() as u64
     }
 
     /// Looks at what was seen.
@@ -134,9 +164,8 @@ impl Entry {
 
     fn update(&self, update: impl FnOnce(&mut Seen)) {
         self.requests.0.send_modify(|kept| {
-            let index = self.number.checked_sub(kept.first).and_then(|index| usize::try_from(index).ok());
-            if let Some(seen) = index.and_then(|index| kept.requests.get_mut(index)) {
-                update(seen);
+            if let Some(position) = kept.position(self.number) {
+                update(&mut kept.requests[position]);
             }
         });
     }
@@ -166,6 +195,13 @@ mod tests {
         drop(requests.add(seen("/b")));
         let endings = requests.look(|all| all.iter().map(|one| (one.tokens, one.ending)).collect::<Vec<_>>());
         assert_eq!(endings, [(3, Ending::Completed), (0, Ending::Closed)]);
+    }
+
+    #[test]
+    fn requests_that_ask_the_same_are_counted() {
+        let requests = Requests::default();
+        let entries = ["/a", "/a", "/b", "/a"].map(|path| requests.add(seen(path)));
+        assert_eq!(entries.each_ref().map(|entry| requests.like_it_before(entry)), [0, 1, 0, 2]);
     }
 
     #[test]

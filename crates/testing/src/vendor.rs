@@ -15,6 +15,12 @@ pub(crate) trait Vendor: 'static {
 
     /// The body of a response with this status.
     fn error(status: u16, message: &str) -> Value;
+
+    /// Whether this request for vectors lets texts be cut that are too long.
+    fn cuts_texts(body: &Value) -> bool;
+
+    /// The body of an answer with these vectors, each after its index.
+    fn vectors(model: &str, vectors: Vec<(usize, Value)>, input_tokens: u64) -> Value;
 }
 
 /// Renders one answer. An answer that is not streamed is rendered by its end.

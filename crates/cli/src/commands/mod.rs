@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod config;
+mod models;
 mod serve;
 
 use std::error::Error;
@@ -32,6 +33,9 @@ enum Command {
     /// Shows or checks the settings
     #[command(subcommand)]
     Config(config::Config),
+    /// Lists or fetches the models that run in this process
+    #[command(subcommand)]
+    Models(models::Models),
 }
 
 /// Which settings file to read.
@@ -53,6 +57,7 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<(),
     match arguments.command {
         Command::Serve(serve) => serve::run(serve, environment),
         Command::Config(config) => config::run(&config, environment),
+        Command::Models(models) => models::run(&models, environment),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use engine::Engine;
+use server::Parts;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -49,6 +50,7 @@ async fn listen(settings: &Settings, engine: Engine) -> Result<(), Box<dyn Error
         format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
     })?;
     warn_if_open(settings);
+    let parts = Parts { engine: engine.clone(), embedder: wiring::embedder(settings)? };
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
     let stop = stop_signal()?;
     // It serves also if nobody can read this.
@@ -60,7 +62,7 @@ async fn listen(settings: &Settings, engine: Engine) -> Result<(), Box<dyn Error
         body_bytes: settings.limits.body_bytes,
         allowed_origins: settings.server.allowed_origins.clone(),
     };
-    server::serve(listener, engine, server_settings, stop).await?;
+    server::serve(listener, parts, server_settings, stop).await?;
     beside.shutdown().await;
     info!("stopped");
     Ok(())

@@ -1,45 +1,9 @@
-//! Settings of the knowledge base: models that run in-process, embedding, ingest, reranking, the index.
-
-use std::path::PathBuf;
+//! Settings of the knowledge base: ingest, reranking, the index.
 
 use serde::{Deserialize, Serialize};
 
 use super::checks::Checks;
-use super::directories;
 use super::secret::SecretUrl;
-
-/// `[models]`
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct ModelSettings {
-    /// Where the files of in-process models are.
-    pub(crate) dir: PathBuf,
-}
-
-/// `[embedding]`
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct EmbeddingSettings {
-    /// Who embeds.
-    pub(crate) kind: EmbeddingKind,
-    /// Where it is; without a slash at its end.
-    pub(crate) base_url: Option<String>,
-    /// The model to ask for.
-    pub(crate) model: Option<String>,
-    /// The environment variable that its key is read from.
-    pub(crate) api_key_env: Option<String>,
-}
-
-/// Who embeds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum EmbeddingKind {
-    /// A model in this process.
-    #[default]
-    Embedded,
-    /// An Ollama server.
-    Ollama,
-    /// A server that speaks OpenAI's protocol.
-    Openai,
-}
 
 /// `[ingest]`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -103,23 +67,6 @@ pub(crate) enum IndexKind {
     Qdrant,
 }
 
-/// `[models]` as typed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct TypedModels {
-    dir: Option<String>,
-}
-
-/// `[embedding]` as typed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct TypedEmbedding {
-    kind: EmbeddingKind,
-    base_url: Option<String>,
-    model: Option<String>,
-    api_key_env: Option<String>,
-}
-
 /// `[index]` as typed.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -137,24 +84,6 @@ impl Default for TypedIndex {
             url: None,
             api_key_env: None,
             collection: "rag_embedding".to_owned(),
-        }
-    }
-}
-
-impl TypedModels {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> ModelSettings {
-        let default = directories::models(checks.environment);
-        ModelSettings { dir: checks.folder("models.dir", self.dir, default) }
-    }
-}
-
-impl TypedEmbedding {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> EmbeddingSettings {
-        EmbeddingSettings {
-            kind: self.kind,
-            base_url: checks.base_url("embedding.base_url", self.base_url),
-            model: checks.line("embedding.model", self.model),
-            api_key_env: checks.variable("embedding.api_key_env", self.api_key_env),
         }
     }
 }

@@ -54,7 +54,8 @@ impl de::Error for Mistake {
     }
 }
 
-fn suggestion(given: &str, allowed: &[&str]) -> String {
+/// The allowed name that was probably meant, as a part of a sentence.
+pub(crate) fn suggestion(given: &str, allowed: &[&str]) -> String {
     let alike = |name: &&str| strsim::jaro_winkler(given, name);
     let nearest = allowed.iter().map(|name| (alike(name), name)).max_by(|a, b| a.0.total_cmp(&b.0));
     match nearest {

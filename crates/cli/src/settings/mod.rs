@@ -5,10 +5,12 @@
 
 mod checks;
 mod directories;
+mod embedding;
 mod generation;
 mod knowledge;
 mod limits;
 mod mistake;
+mod models;
 mod problem;
 mod providers;
 mod read;
@@ -29,16 +31,20 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use checks::Checks;
+use embedding::{EmbeddingSettings, TypedEmbedding};
 use generation::{GenerationSettings, TypedGeneration};
-use knowledge::{EmbeddingSettings, IndexSettings, IngestSettings, ModelSettings, RerankSettings};
-use knowledge::{TypedEmbedding, TypedIndex, TypedModels};
+use knowledge::{IndexSettings, IngestSettings, RerankSettings, TypedIndex};
 use limits::{LimitSettings, SessionSettings, StreamSettings, TypedLimits, TypedSessions, TypedStreams};
+use models::{ModelSettings, TypedModels};
 use problem::Problems;
 use providers::TypedProviders;
 use server::{AuthSettings, ServerSettings, TypedServer};
 use storage::{LiveSettings, StorageSettings, TypedLive, TypedStorage};
 use tree::Tree;
 
+pub(crate) use embedding::EmbeddingKind;
+pub(crate) use mistake::suggestion;
+pub(crate) use models::EmbeddedModel;
 pub(crate) use providers::{ProviderKind, ProviderSettings};
 pub(crate) use remarks::remarks;
 pub(crate) use server::AuthMode;

@@ -42,7 +42,8 @@ pub(crate) enum ProviderKind {
 }
 
 impl ProviderKind {
-    fn base_url(self) -> &'static str {
+    /// Where such a server is if nothing else is said.
+    pub(super) fn base_url(self) -> &'static str {
         match self {
             Self::Ollama => "http://127.0.0.1:11434",
             Self::Openai => "https://api.openai.com/v1",

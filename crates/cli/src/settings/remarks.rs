@@ -10,8 +10,6 @@ const UNUSED: &[&str] = &[
     "server.trusted_proxies",
     "server.drain_seconds",
     "generation.when_nothing_found",
-    "models.dir",
-    "embedding",
     "ingest.chunking",
     "rerank.kind",
     "index",

@@ -160,6 +160,19 @@ fn a_kind_that_is_not_built_stops_the_start_only_if_it_would_be_used() {
 }
 
 #[test]
+fn the_model_that_embeds_in_this_process_has_a_name_or_a_folder() {
+    let model = |text: &str| file(text).settings().embedding.embedded_model();
+    let name = |text: &str| match model(text) {
+        Some(EmbeddedModel::Known(model)) => model.name.as_str(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(name(""), "granite-embedding-30m-english");
+    assert_eq!(name("[embedding]\nmodel = 'all-MiniLM-L6-v2'"), "all-MiniLM-L6-v2");
+    assert_eq!(model("[embedding]\nmodel = './own'"), Some(EmbeddedModel::Folder("./own".into())));
+    assert_eq!(model("[embedding]\nkind = 'ollama'\nmodel = 'nomic-embed-text'"), None);
+}
+
+#[test]
 fn keys_come_from_the_variables_that_settings_name() {
     let mut given = file(
         "[providers.local]\napi_key_env = 'LOCAL_KEY'\n[providers.spare]\napi_key_env = 'SPARE_KEY'\n\
@@ -340,6 +353,12 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     ("[limits]\nconcurrent_streams = 0", &["limits.concurrent_streams (test.toml, line 2)", "1 to"]),
     ("[auth]\nmode = 'token'", &["auth.mode", "allowed is \"none\""]),
+    (
+        "[embedding]\nmodel = 'granit-embedding'",
+        &["embedding.model (test.toml, line 2)", "did you mean granite-embedding-30m-english?", "./my-model"],
+    ),
+    ("[embedding]\nmodel = 'smollm2-135m-instruct'", &["embedding.model", "no embedder that is known"]),
+    ("[models]\nhub = 'huggingface.co'", &["models.hub (test.toml, line 2)", "no ://"]),
     ("data_dir = '~/wells'", &["data_dir (test.toml, line 1)", "~"]),
 ];
 

@@ -64,12 +64,17 @@ impl Home {
         run(&mut self.command(arguments, variables)).await
     }
 
+    /// Starts the binary, which is gone when it is dropped.
+    pub(crate) fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
+        let mut command = self.command(arguments, variables);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.spawn().expect("the binary was built for this test")
+    }
+
     /// Starts a server on a free port and waits until it is ready.
     pub(crate) async fn serve(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let arguments = [&["serve", "--bind", "127.0.0.1:0"], arguments].concat();
-        let mut command = self.command(&arguments, variables);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut process = command.spawn().expect("the binary was built for this test");
+        let mut process = self.start(&arguments, variables);
         let mut out = BufReader::new(process.stdout.take().expect("it is piped"));
         let err = BufReader::new(process.stderr.take().expect("it is piped"));
         let mut announcement = String::new();

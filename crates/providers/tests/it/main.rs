@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
 
+mod embedding;
 mod fake_server;
+mod llama_server;
 mod ollama;
 mod openai;
 mod order;

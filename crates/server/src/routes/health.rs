@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use dialects::health;
 
 use crate::refusal::json;
 use crate::serve::App;
@@ -18,10 +19,11 @@ async fn live() -> Response {
     json(StatusCode::OK, br#"{"status":"live"}"#.to_vec())
 }
 
-/// New prompts are taken.
+/// New prompts are taken. Who embeds may still be getting ready, which stops nobody from asking; the body
+/// tells.
 async fn ready(State(app): State<App>) -> Response {
     if app.engine.is_stopping() {
         return json(StatusCode::SERVICE_UNAVAILABLE, br#"{"status":"stopping"}"#.to_vec());
     }
-    json(StatusCode::OK, br#"{"status":"ready"}"#.to_vec())
+    json(StatusCode::OK, health::ready(&app.embedding.look().await))
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Journal, Provider};
+use domain::{Embedder, Journal, Provider};
 use engine::{Engine, Limits, Ports, Providers};
-use providers::{HttpProvider, Ollama, OpenAi, Order};
-use server::Settings;
+use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
+use server::{Parts, Settings};
 use storage::{Memory, MemoryLimits};
 use testing::{FailingJournal, FakeModel, PausedClock};
 use tokio::net::TcpListener;
@@ -30,6 +30,7 @@ pub(crate) struct Setup {
     first_token: Duration,
     context_window: usize,
     settings: Settings,
+    embeds: bool,
     providers: Vec<(&'static str, Member)>,
     order: Option<Vec<&'static str>>,
     owner_orders: Vec<(&'static str, Vec<&'static str>)>,
@@ -57,6 +58,7 @@ impl Setup {
             first_token: Duration::from_secs(60),
             context_window: 8192,
             settings: Settings { body_bytes: 1 << 20, allowed_origins: Vec::new() },
+            embeds: true,
             providers: Vec::new(),
             order: None,
             owner_orders: Vec::new(),
@@ -107,6 +109,12 @@ impl Setup {
         self
     }
 
+    /// Nobody listens where the embedder should be.
+    pub(crate) fn without_embedder(mut self) -> Self {
+        self.embeds = false;
+        self
+    }
+
     /// Lets every provider be silent for so long before its first token.
     pub(crate) fn first_token(mut self, patience: Duration) -> Self {
         self.first_token = patience;
@@ -129,14 +137,32 @@ impl Setup {
             history: memory,
             clock: Arc::new(PausedClock::new()),
         };
-        let routes = self.routes(&fake).await;
+        let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
         let engine = Engine::new(ports, routes, self.limits, 0.0);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
-        let serving = tokio::spawn(server::serve(listener, engine, self.settings, stopped));
+        let parts = Parts { engine, embedder };
+        let serving = tokio::spawn(server::serve(listener, parts, self.settings, stopped));
         World { address, fake, journal, stop, serving }
+    }
+
+    async fn embedder(&self, fake: &FakeModel) -> Arc<dyn Embedder> {
+        let settings = HttpEmbedder {
+            name: "embedding".to_owned(),
+            base_url: if self.embeds { fake.url().to_owned() } else { nobody().await },
+            model: "fake".to_owned(),
+            api_key: None,
+            connect: Duration::from_secs(5),
+            proxy: None,
+            dimension: None,
+            token_limit: 512,
+            batches: Batches::default(),
+            timeout: Duration::from_secs(5),
+            retries: Retries::default(),
+        };
+        Arc::new(RemoteEmbedder::ollama(settings).expect("a test's settings are valid"))
     }
 
     async fn routes(&self, fake: &FakeModel) -> Providers {

@@ -42,5 +42,28 @@ async fn being_asked_for_health_often_asks_no_model() {
 async fn an_orchestrator_learns_that_the_server_lives_and_is_ready() {
     let world = Setup::new().unreachable("local", Kind::Ollama).start().await;
     assert_eq!(world.get("/health/live").await.json(200).await, json!({"status": "live"}));
-    assert_eq!(world.get("/health/ready").await.json(200).await, json!({"status": "ready"}));
+    let ready = json!({"status": "ready", "services": {"embedding": {"status": "up"}}});
+    assert_eq!(world.get("/health/ready").await.json(200).await, ready);
+}
+
+#[tokio::test]
+async fn a_server_without_its_embedder_is_ready_and_says_what_it_lacks() {
+    let world = Setup::of("fake").without_embedder().start().await;
+    let ready = world.get("/health/ready").await.json(200).await;
+    assert_eq!(
+        (&ready["status"], &ready["services"]["embedding"]["status"]),
+        (&json!("ready"), &json!("degraded"))
+    );
+    let message = ready["services"]["embedding"]["message"].as_str().expect("it says why");
+    assert!(message.starts_with("embedding: "), "{message}");
+}
+
+#[tokio::test]
+async fn being_asked_often_whether_it_is_ready_asks_the_embedder_seldom() {
+    let world = Setup::of("fake").start().await;
+    for _ in 0..20 {
+        world.get("/health/ready").await.json(200).await;
+    }
+    assert_eq!(world.fake.embeddings(), []);
+    assert!(world.fake.requests().len() <= 2, "{:?}", world.fake.requests());
 }

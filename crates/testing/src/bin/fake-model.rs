@@ -57,7 +57,8 @@ fn about_names() -> String {
     format!(
         "The model's name says how an answer goes: parts with commas between them, such as\n\
          `fake,tokens=64,pace=20ms,die=8`. N and K are numbers, D is a duration such as 20ms or 2s.\n\
-         Of die, stall and error the last one counts.\n\n{}\n\
+         Of die, stall and error the last one counts; where vectors are asked for, it comes if there are\n\
+         more than K.\n\n{}\n\
          GET /requests tells what the server was asked, authorization headers included, and how each\n\
          request ended.",
         testing::grammar()

@@ -43,7 +43,7 @@ async fn there_is_a_version() {
 #[tokio::test]
 async fn unknown_calls_are_told_so_in_json() {
     let fake = FakeModel::start().await;
-    for path in ["/", "/api/pull", "/api/chat", "/v1/embeddings", "/v1/chat/completions"] {
+    for path in ["/", "/api/pull", "/api/chat", "/v1/audio/speech", "/v1/embeddings"] {
         let (status, body) = get(&fake, path).await;
         let message = if path.starts_with("/v1/") { &body["error"]["message"] } else { &body["error"] };
         assert_eq!((status, message.as_str().is_some_and(|text| text.contains(path))), (404, true), "{body}");

@@ -4,6 +4,7 @@
 
 mod client;
 mod command;
+mod embeddings;
 mod endings;
 mod faults;
 mod lists;

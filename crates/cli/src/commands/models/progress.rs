@@ -1,0 +1,86 @@
+//! What a pull tells a person: on a terminal one line that moves, elsewhere one line for each thing that happens.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use models::files::{Model, Progress};
+
+/// How often the moving line moves.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Tells of one model's pull on standard error.
+pub(super) struct Reporter<'a> {
+    model: &'a Model,
+    terminal: bool,
+    drawn: Option<Instant>,
+}
+
+impl<'a> Reporter<'a> {
+    /// Has told nothing yet.
+    pub(super) fn new(model: &'a Model) -> Self {
+        Self { model, terminal: io::stderr().is_terminal(), drawn: None }
+    }
+
+    /// Tells what happens.
+    pub(super) fn tell(&mut self, progress: Progress<'_>) {
+        let model = &self.model.name;
+        match progress {
+            Progress::Waiting => self.line(&format!("{model}: another process pulls it; waiting")),
+            Progress::Asking { file, place } => {
+                self.line(&format!("{model}/{}: asking {place}", file.name));
+            }
+            Progress::Refused { file, reason, .. } => {
+                self.line(&format!("{model}/{}: not from there: {reason}", file.name));
+            }
+            Progress::Settled { file } => {
+                self.line(&format!("{model}/{}: done, {}", file.name, size(file.bytes)));
+            }
+            Progress::Received { bytes, of, .. } => self.moving(bytes, of),
+        }
+    }
+
+    /// Removes the moving line, so that the next word begins one.
+    pub(super) fn clear_line(&mut self) {
+        if self.drawn.take().is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.clear_line();
+        eprintln!("{text}");
+    }
+
+    fn moving(&mut self, bytes: u64, of: Option<u64>) {
+        if !self.terminal || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        let of = of.map(|of| format!(" of {}", size(of))).unwrap_or_default();
+        eprint!("\r\x1b[K  {}{of}", size(bytes));
+        // Whoever closed standard error does not want to see it.
+        let _ = io::stderr().flush();
+    }
+}
+
+/// A size for people.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_short() {
+        assert_eq!(size(190), "190 bytes");
+        assert_eq!(size(466_247), "467 kB");
+        assert_eq!(size(34_065_777), "34.0 MB");
+        assert_eq!(size(1_117_320_768), "1117.3 MB");
+    }
+}

@@ -1,0 +1,4 @@
+//! Models that run in the process, and the files they are made of.
+
+pub mod embedder;
+pub mod files;

@@ -1,0 +1,5 @@
+//! Models, with their real files and with the faults of the way to them.
+
+mod embedder;
+mod files;
+mod files_hub;
