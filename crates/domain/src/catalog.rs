@@ -55,7 +55,8 @@ pub trait Catalog: Send + Sync {
     ) -> Result<(), StorageError>;
 
     /// What happened after a revision, of every tenant, with vectors of one model. A revision is never split, so
-    /// a document is seen wholly old or wholly new; whole revisions are told until there are `limit` chunks.
+    /// a document is seen wholly old or wholly new; whole revisions are told until there are `limit` chunks. If
+    /// this catalog never had the revision, it tells revision 0 and that there is more: begin anew from there.
     async fn changes_since(&self, revision: u64, model: &str, limit: usize) -> Result<Changes, StorageError>;
 }
 
@@ -138,7 +139,7 @@ pub struct Changes {
     pub more: bool,
     /// Chunks that are gone.
     pub removed: Vec<(Principal, ChunkId)>,
-    /// Chunks that are new, or that have a vector now.
+    /// Chunks that are new or have a vector now; and the others of their documents, which may be there already.
     pub added: Vec<Indexed>,
 }
 
