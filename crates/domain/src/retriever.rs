@@ -12,7 +12,7 @@ pub trait Index: Send + Sync {
     /// Everything up to this revision of the catalog is in it.
     fn revision(&self) -> u64;
 
-    /// Takes in what happened since. A search sees either all of it or nothing.
+    /// Takes in what happened since. A search sees either all of it or nothing. Changes up to revision 0 empty it.
     async fn apply(&self, changes: Changes) -> Result<(), StorageError>;
 
     /// The best candidates by words and by meaning, all on one state of the index.

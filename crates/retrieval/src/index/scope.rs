@@ -1,0 +1,69 @@
+//! What a search may find in a snapshot: the chunks of a tenant, and of some documents only.
+
+use std::collections::HashSet;
+
+use domain::{DocumentId, Search};
+
+use super::rows::Owned;
+use super::snapshot::{Extent, Part, Snapshot};
+
+/// What a search may find.
+pub(crate) struct Scope<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    /// How much the tenant has, whatever is filtered.
+    pub(crate) extent: Extent,
+    /// The tenant's rows of each part.
+    pub(crate) ours: Vec<Mask>,
+    narrowed: Option<Vec<Mask>>,
+}
+
+impl<'a> Scope<'a> {
+    /// None if the tenant has nothing.
+    pub(crate) fn new(snapshot: &'a Snapshot, search: &Search) -> Option<Self> {
+        let tenant = &search.who.tenant;
+        let extent = snapshot.extent(tenant)?;
+        let masks = |documents: Option<&HashSet<DocumentId>>| -> Vec<Mask> {
+            snapshot.parts.iter().map(|part| Mask::new(part, tenant, documents)).collect()
+        };
+        let documents = search.documents.as_ref().map(|documents| documents.iter().copied().collect());
+        Some(Self {
+            snapshot,
+            extent,
+            ours: masks(None),
+            narrowed: documents.as_ref().map(|documents| masks(Some(documents))),
+        })
+    }
+
+    /// The rows of a part that may be found.
+    pub(crate) fn eligible(&self, part: usize) -> &Mask {
+        &self.narrowed.as_ref().unwrap_or(&self.ours)[part]
+    }
+}
+
+/// Which rows of a part count; without a list, all.
+pub(crate) struct Mask(Option<Vec<bool>>);
+
+impl Mask {
+    fn new(part: &Part, tenant: &str, documents: Option<&HashSet<DocumentId>>) -> Self {
+        let is_allowed = |owned: &Owned| {
+            owned.tenant == tenant && documents.is_none_or(|documents| documents.contains(&owned.document))
+        };
+        let allowed: Vec<bool> = part.rows.documents().iter().map(is_allowed).collect();
+        let alive = part.segment.alive_bitset();
+        if alive.is_none() && allowed.iter().all(|&allowed| allowed) {
+            return Self(None);
+        }
+        let is_set = |row: u32| {
+            allowed[part.rows.document(row as usize)] && alive.is_none_or(|alive| alive.is_alive(row))
+        };
+        Self(Some((0..part.segment.max_doc()).map(is_set).collect()))
+    }
+
+    pub(crate) fn allows(&self, row: usize) -> bool {
+        self.0.as_ref().is_none_or(|rows| rows[row])
+    }
+
+    pub(crate) fn allows_all(&self) -> bool {
+        self.0.is_none()
+    }
+}

@@ -1,0 +1,153 @@
+//! The way of a question to its passages: filters to documents, words to a vector, the index to candidates,
+//! and candidates, put in order, to passages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use domain::{
+    Candidate, Catalog, ChunkId, DocumentId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index,
+    Passage, Piece, Principal, Query, Retriever, Search, Stage, StageName, StorageError, Urgency,
+};
+
+use crate::fusion::{Fusion, POOL, Ranked};
+
+/// Finds by words and by meaning.
+pub struct HybridRetriever {
+    catalog: Arc<dyn Catalog>,
+    index: Arc<dyn Index>,
+    embedder: Arc<dyn Embedder>,
+    fusion: Fusion,
+}
+
+impl HybridRetriever {
+    /// Finds what `index` has of `catalog`, with vectors of `embedder`.
+    pub fn new(
+        catalog: Arc<dyn Catalog>,
+        index: Arc<dyn Index>,
+        embedder: Arc<dyn Embedder>,
+        fusion: Fusion,
+    ) -> Self {
+        Self { catalog, index, embedder, fusion }
+    }
+
+    async fn candidates(&self, who: &Principal, query: &Query) -> Result<Vec<Candidate>, Failure> {
+        let (documents, vector) =
+            tokio::try_join!(self.documents(who, &query.filters), self.vector(&query.text))?;
+        let search = Search {
+            who: who.clone(),
+            text: query.text.clone(),
+            vector: Some(vector),
+            documents,
+            limit: query.limit.max(POOL),
+        };
+        self.index.search(search).await
+    }
+
+    async fn documents(
+        &self,
+        who: &Principal,
+        filters: &Filters,
+    ) -> Result<Option<Vec<DocumentId>>, Failure> {
+        if filters.is_empty() {
+            return Ok(None);
+        }
+        self.catalog.matching(who, filters).await.map(Some).map_err(unavailable)
+    }
+
+    async fn vector(&self, text: &str) -> Result<Vec<f32>, Failure> {
+        let embedded = self.embedder.embed(vec![text.to_owned()], Urgency::Query).await;
+        let vectors = embedded.map_err(|failure| Failure {
+            message: format!("embedding the question failed: {}", failure.message),
+            ..failure
+        })?;
+        vectors.into_iter().next().ok_or_else(|| {
+            let message = format!("embedding the question failed: {} gave no vector", self.embedder.model());
+            Failure::new(FailureKind::Internal, message)
+        })
+    }
+
+    async fn hits(&self, who: &Principal, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
+        let chunks: Vec<ChunkId> = ranked.iter().map(|ranked| ranked.candidate.chunk).collect();
+        let pieces = self.catalog.pieces(who, &chunks).await.map_err(unavailable)?;
+        let mut pieces: HashMap<ChunkId, Piece> =
+            pieces.into_iter().map(|piece| (piece.chunk.id, piece)).collect();
+        let hits = ranked.into_iter().filter_map(|Ranked { candidate, score }| {
+            let passage = passage(pieces.remove(&candidate.chunk)?, similarity(&candidate));
+            Some(Hit { passage, candidate, score })
+        });
+        Ok(hits.collect())
+    }
+}
+
+#[async_trait]
+impl Retriever for HybridRetriever {
+    async fn retrieve(
+        &self,
+        who: &Principal,
+        query: Query,
+        stages: &(dyn Fn(Stage) + Send + Sync),
+    ) -> Result<Found, Failure> {
+        let began = begin(StageName::Retrieval, stages);
+        let candidates = self.candidates(who, &query).await?;
+        let count = candidates.len();
+        end(StageName::Retrieval, count, began, stages);
+
+        let pick = |candidates| {
+            let mut ranked = self.fusion.rank(candidates);
+            ranked
+                .retain(|ranked| query.threshold.is_none_or(|least| similarity(&ranked.candidate) >= least));
+            ranked.truncate(query.limit);
+            ranked
+        };
+        let ranked = match self.fusion {
+            Fusion::ReciprocalRank => pick(candidates),
+            Fusion::Weighted => {
+                let began = begin(StageName::Reranking, stages);
+                let ranked = pick(candidates);
+                end(StageName::Reranking, ranked.len(), began, stages);
+                ranked
+            }
+        };
+        let passages = self.hits(who, ranked).await?;
+        Ok(Found { is_relevant: !passages.is_empty(), passages, candidates: count })
+    }
+}
+
+fn begin(name: StageName, stages: &(dyn Fn(Stage) + Send + Sync)) -> Instant {
+    stages(Stage::Began(name));
+    Instant::now()
+}
+
+fn end(name: StageName, count: usize, began: Instant, stages: &(dyn Fn(Stage) + Send + Sync)) {
+    stages(Stage::Ended { name, count, took: began.elapsed() });
+}
+
+/// What is told of a candidate: its cosine, which says something across questions; 0 if it has no vector yet.
+fn similarity(candidate: &Candidate) -> f32 {
+    candidate.cosine.unwrap_or(0.0).clamp(0.0, 1.0)
+}
+
+fn passage(piece: Piece, score: f32) -> Passage {
+    let Piece { chunk, text, document } = piece;
+    let url = match (document.url, chunk.anchor) {
+        (Some(url), Some(anchor)) => Some(format!("{url}#{anchor}")),
+        (url, _) => url,
+    };
+    Passage {
+        chunk: chunk.id,
+        document: document.id,
+        title: document.title,
+        repo_url: Some(document.place.repo_url),
+        file_path: Some(document.place.file_path),
+        url,
+        lines: Some(chunk.lines),
+        text,
+        score,
+    }
+}
+
+fn unavailable(StorageError(reason): StorageError) -> Failure {
+    Failure::new(FailureKind::Unavailable, format!("the catalog cannot be read: {reason}"))
+}

@@ -1,0 +1,170 @@
+//! The retriever over the real catalog, the real index and a real embedder, which asks a fake model server.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::{
+    Embedder, FilterField, Filters, Found, Index, Principal, Query, Retriever, Stage, StageName, Urgency,
+};
+use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
+use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
+use storage::Knowledge;
+use testing::FakeModel;
+
+use crate::library::Library;
+use crate::world::{MODEL, tenant};
+
+/// Vectors like those that the library files.
+const FAKE: &str = "fake,dimension=16";
+
+#[tokio::test]
+async fn a_passage_tells_where_it_is() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let found = world.ask("cats sleep").await;
+    let passage = &found.passages[0].passage;
+    assert_eq!(passage.text, "cats sleep");
+    assert_eq!(passage.title, "cats.md");
+    assert_eq!(passage.repo_url.as_deref(), Some("https://example.org/it"));
+    assert_eq!(passage.file_path.as_deref(), Some("cats.md"));
+    assert_eq!(passage.url.as_deref(), Some("/cats.md#line-1"));
+    assert_eq!(passage.lines, Some((1, 1)));
+    assert!(found.is_relevant);
+    assert_eq!(found.candidates, 3);
+}
+
+#[tokio::test]
+async fn a_score_is_the_cosine_of_question_and_chunk() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let question = "cats.md cats sleep";
+    let asked = world.embedder.embed(vec![question.to_owned()], Urgency::Query).await.unwrap();
+    for hit in world.ask(question).await.passages {
+        let chunk = format!("{}\n{}", hit.passage.title, hit.passage.text);
+        let chunk = world.embedder.embed(vec![chunk], Urgency::Bulk).await.unwrap();
+        let cosine: f32 = asked[0].iter().zip(&chunk[0]).map(|(left, right)| left * right).sum();
+        assert!((hit.passage.score - cosine).abs() < 1e-5, "{} is not {cosine}", hit.passage.score);
+    }
+}
+
+#[tokio::test]
+async fn filters_limit_and_threshold_leave_passages_out() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let dogs = Filters::from([(FilterField::FilePath, ["dogs.md".to_owned()].into())]);
+    let nobody = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
+    for (query, expected) in [
+        (Query { filters: dogs, ..query("cats sleep") }, 1),
+        (Query { filters: nobody, ..query("cats sleep") }, 0),
+        (Query { limit: 2, ..query("cats sleep") }, 2),
+        (Query { threshold: Some(0.99), ..query("cats.md cats sleep") }, 1),
+        (Query { threshold: Some(1.1), ..query("cats sleep") }, 0),
+    ] {
+        let found = world.retrieve(&Principal::local(), query.clone()).await.0;
+        assert_eq!(found.passages.len(), expected, "{query:?}");
+        assert_eq!(found.is_relevant, expected > 0);
+    }
+}
+
+#[tokio::test]
+async fn one_tenant_finds_nothing_of_another() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let found = world.retrieve(&tenant("another"), query("cats sleep")).await.0;
+    assert_eq!(found, Found::default());
+}
+
+#[tokio::test]
+async fn stages_are_told_as_they_begin_and_end() {
+    for (fusion, expected) in [
+        (Fusion::Weighted, &[(StageName::Retrieval, 3), (StageName::Reranking, 2)][..]),
+        (Fusion::ReciprocalRank, &[(StageName::Retrieval, 3)]),
+    ] {
+        let world = World::new(FAKE, fusion).await;
+        let (_, stages) = world.retrieve(&Principal::local(), Query { limit: 2, ..query("cats") }).await;
+        let told: Vec<_> = stages
+            .chunks(2)
+            .map(|stage| match stage {
+                [Stage::Began(began), Stage::Ended { name, count, .. }] if began == name => (*name, *count),
+                other => panic!("not a stage: {other:?}"),
+            })
+            .collect();
+        assert_eq!(told, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_that_is_gone_from_the_catalog_is_left_out() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    world.follower.stop().await;
+    world.library.put("cats.md", &["cats eat"]).await;
+    let found = world.ask("cats").await;
+    assert!(found.passages.iter().all(|hit| hit.passage.text != "cats sleep"));
+    assert_eq!(found.passages.len(), 2);
+}
+
+#[tokio::test]
+async fn a_failed_embedding_is_told_as_such() {
+    let world = World::new("fake,status=401", Fusion::Weighted).await;
+    let failure = world.retriever.retrieve(&Principal::local(), query("cats"), &|_| {}).await.unwrap_err();
+    assert!(failure.message.starts_with("embedding the question failed: "), "{failure}");
+    assert!(failure.message.contains("401"), "{failure}");
+}
+
+struct World {
+    _server: FakeModel,
+    library: Library,
+    follower: Follower,
+    embedder: Arc<RemoteEmbedder>,
+    retriever: HybridRetriever,
+}
+
+impl World {
+    /// Two documents of three chunks, searchable, with a fake model for questions.
+    async fn new(model: &str, fusion: Fusion) -> Self {
+        let server = FakeModel::start().await;
+        let embedder =
+            Arc::new(RemoteEmbedder::ollama(settings(server.url(), model)).expect("sound settings"));
+        let library = Library::new(Knowledge::in_memory());
+        library.put("cats.md", &["cats sleep", "cats eat"]).await;
+        library.put("dogs.md", &["dogs sleep"]).await;
+        let index = Arc::new(EmbeddedIndex::in_memory(MODEL).expect("an index in memory"));
+        let follower = Follower::start(library.catalog(), Arc::clone(&index) as Arc<dyn Index>, MODEL);
+        follower.caught_up().await.expect("a running follower");
+        let retriever = HybridRetriever::new(
+            library.catalog(),
+            index,
+            Arc::clone(&embedder) as Arc<dyn Embedder>,
+            fusion,
+        );
+        Self { _server: server, library, follower, embedder, retriever }
+    }
+
+    async fn ask(&self, text: &str) -> Found {
+        self.retrieve(&Principal::local(), query(text)).await.0
+    }
+
+    /// What is found, and the stages that were told.
+    async fn retrieve(&self, who: &Principal, query: Query) -> (Found, Vec<Stage>) {
+        let stages = Mutex::new(Vec::new());
+        let tell = |stage| stages.lock().expect("nobody panics with it").push(stage);
+        let found = self.retriever.retrieve(who, query, &tell).await.expect("a sound retriever finds");
+        (found, stages.into_inner().expect("nobody panicked with it"))
+    }
+}
+
+fn query(text: &str) -> Query {
+    Query { text: text.to_owned(), filters: Filters::new(), limit: 10, threshold: None }
+}
+
+fn settings(base_url: &str, model: &str) -> HttpEmbedder {
+    HttpEmbedder {
+        name: MODEL.to_owned(),
+        base_url: base_url.to_owned(),
+        model: model.to_owned(),
+        api_key: None,
+        connect: Duration::from_secs(5),
+        proxy: None,
+        dimension: None,
+        token_limit: 512,
+        batches: Batches { texts: 32, bytes: 1 << 20, calls: 1 },
+        timeout: Duration::from_secs(60),
+        retries: Retries { attempts: 1, within: Duration::from_secs(1) },
+    }
+}
