@@ -34,7 +34,7 @@ pub use workers::Limits;
 use workers::{Embed, Workers};
 
 /// An embedder whose model runs in this process.
-pub struct EmbeddedModel {
+pub struct BertEmbedder {
     name: String,
     state: watch::Receiver<State>,
 }
@@ -51,7 +51,7 @@ struct Ready {
     shape: Shape,
 }
 
-impl EmbeddedModel {
+impl BertEmbedder {
     /// Begins to load the model at `path`: an `.hmsemb` file, or the folder of a sentence-transformers model.
     /// If that fails, `health` and every call tell why.
     pub fn open(name: impl Into<String>, path: impl Into<PathBuf>, limits: Limits) -> Self {
@@ -92,7 +92,7 @@ impl EmbeddedModel {
 }
 
 #[async_trait]
-impl Embedder for EmbeddedModel {
+impl Embedder for BertEmbedder {
     fn model(&self) -> &str {
         &self.name
     }
@@ -119,9 +119,9 @@ impl Embedder for EmbeddedModel {
     }
 }
 
-impl fmt::Debug for EmbeddedModel {
+impl fmt::Debug for BertEmbedder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmbeddedModel").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("BertEmbedder").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use domain::{Embedder, Urgency};
-use models::embedder::{EmbeddedModel, Limits};
+use models::embedder::{BertEmbedder, Limits};
 
 use figures::{Figures, report};
 use opponent::Opponent;
@@ -39,7 +39,7 @@ async fn main() {
     let (texts, queries) = (texts(), queries());
     let mut opponent = Opponent::at_its_best(&arguments.python, &texts);
     let path = arguments.models.join(MODEL).join(format!("{MODEL}-int8.hmsemb"));
-    let model = EmbeddedModel::open(MODEL, path, Limits::default());
+    let model = BertEmbedder::open(MODEL, path, Limits::default());
     model.shape().await.expect("the model loads");
     let (mut ours, mut theirs) = (Figures::default(), Figures::default());
     let mut least_cosine = f64::MAX;
@@ -56,7 +56,7 @@ async fn main() {
     report(ours, theirs, least_cosine);
 }
 
-async fn bulk(model: &EmbeddedModel, texts: &[String], figures: &mut Figures) -> Vec<Vec<f32>> {
+async fn bulk(model: &BertEmbedder, texts: &[String], figures: &mut Figures) -> Vec<Vec<f32>> {
     let (wall, cpu) = (Instant::now(), cpu_seconds());
     let vectors = model.embed(texts.to_vec(), Urgency::Bulk).await.expect("the texts are embedded");
     figures.add_bulk(texts.len(), cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
@@ -64,7 +64,7 @@ async fn bulk(model: &EmbeddedModel, texts: &[String], figures: &mut Figures) ->
     vectors
 }
 
-async fn query_times(model: &EmbeddedModel, queries: &[String]) -> Vec<f64> {
+async fn query_times(model: &BertEmbedder, queries: &[String]) -> Vec<f64> {
     let mut times = Vec::new();
     for query in queries {
         let start = Instant::now();
@@ -75,7 +75,7 @@ async fn query_times(model: &EmbeddedModel, queries: &[String]) -> Vec<f64> {
 }
 
 /// Queries ten milliseconds apart while all cores embed in bulk.
-async fn query_times_in_bulk(model: &EmbeddedModel, queries: &[String], texts: &[String]) -> Vec<f64> {
+async fn query_times_in_bulk(model: &BertEmbedder, queries: &[String], texts: &[String]) -> Vec<f64> {
     let bulk = async {
         loop {
             model.embed(texts.to_vec(), Urgency::Bulk).await.expect("the texts are embedded");

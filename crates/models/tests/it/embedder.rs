@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use domain::{Embedder, FailureKind, Shape, Urgency};
-use models::embedder::{EmbeddedModel, Limits};
+use models::embedder::{BertEmbedder, Limits};
 
 const GRANITE: &str = "granite-embedding-30m-english";
 
-fn granite() -> EmbeddedModel {
+fn granite() -> BertEmbedder {
     let set = |name| std::env::var_os(name).map(PathBuf::from);
     let cache = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     let folder = set("WELLSPRING__MODELS__DIR").or_else(|| Some(cache()?.join("wellspring/models")));
     let folder = folder.expect("a home directory has a cache directory");
     let path = folder.join(GRANITE).join("granite-embedding-30m-english-int8.hmsemb");
     assert!(path.exists(), "{} is missing: run `wellspring models pull`", path.display());
-    EmbeddedModel::open(GRANITE, path, Limits::default())
+    BertEmbedder::open(GRANITE, path, Limits::default())
 }
 
 /// Texts of all lengths, so that batches have several, one, and parts of a block of rows.
@@ -74,7 +74,7 @@ async fn it_is_there_before_its_model_is_and_tells_so() {
     // A pipe is not read before somebody writes into it, so loading takes as long as this test wants.
     let path = folder.path().join("pipe.hmsemb");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let model = EmbeddedModel::open("slow", &path, Limits::default());
+    let model = BertEmbedder::open("slow", &path, Limits::default());
     let failure = model.health().await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.message.contains("being loaded") && failure.retry_after.is_some(), "{failure}");
@@ -95,7 +95,7 @@ async fn a_model_that_cannot_be_loaded_tells_why_in_every_call() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("broken.hmsemb");
     std::fs::write(&path, b"not a model, not at all").unwrap();
-    let model = EmbeddedModel::open("broken", &path, Limits::default());
+    let model = BertEmbedder::open("broken", &path, Limits::default());
     let failure = model.embed(vec![String::new()], Urgency::Query).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.message.contains("broken.hmsemb is not a model"), "{failure}");
