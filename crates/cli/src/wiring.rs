@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::{Clock, Embedder, Provider, Timestamp};
 use engine::{Engine, Limits, Ports, Providers};
-use models::embedder::EmbeddedModel;
+use models::embedder::BertEmbedder;
 use models::files::Files;
 use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
@@ -129,16 +129,16 @@ pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String>
     Ok(Arc::new(embedder.map_err(|error| format!("embedding.{error}"))?))
 }
 
-fn embedded_model(settings: &Settings) -> EmbeddedModel {
+fn embedded_model(settings: &Settings) -> BertEmbedder {
     let limits = models::embedder::Limits::default();
     match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
         settings::EmbeddedModel::Folder(folder) => {
-            EmbeddedModel::open(folder.display().to_string(), folder, limits)
+            BertEmbedder::open(folder.display().to_string(), folder, limits)
         }
         settings::EmbeddedModel::Known(model) => {
             let files = Files::new(settings.models.dir.clone());
             let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
-            EmbeddedModel::find_and_open(&model.name, locate, limits)
+            BertEmbedder::find_and_open(&model.name, locate, limits)
         }
     }
 }

@@ -67,7 +67,10 @@ impl Queue {
     }
 
     pub(super) fn push_bulk(&self, call: Call) {
-        self.waiting().calls.push_back(call);
+        let mut waiting = self.waiting();
+        // Callers who left have given back their room, so what they asked for may not stay either.
+        waiting.calls.retain(|call| !call.answer.is_closed());
+        waiting.calls.push_back(call);
         self.bulk_came.notify_one();
     }
 
@@ -140,5 +143,24 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.waiting().running_queries -= 1;
         self.0.queries_ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn what_callers_who_left_asked_for_does_not_pile_up() {
+        let queue = Queue::new(2);
+        for _ in 0..100 {
+            let call = || Call { texts: vec!["text".to_owned()], answer: oneshot::channel().0 };
+            queue.push_bulk(call());
+            queue.push_query(call()).unwrap();
+        }
+        assert_eq!(queue.waiting().calls.len(), 1);
+        assert!(queue.waiting().queries.len() <= 2);
     }
 }
