@@ -4,11 +4,11 @@
 use std::io::{self, Write};
 
 use bytes::{BufMut, BytesMut};
-use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Step};
+use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
 use serde::Serialize;
 
 use crate::Encoder;
-use crate::generation::code;
+use crate::generation::{Source, code, sources};
 
 /// The `Content-Type` of the stream.
 pub const CONTENT_TYPE: &str = "text/event-stream";
@@ -73,6 +73,21 @@ enum StepWire<'a> {
         follows: Option<String>,
         trace_id: String,
     },
+    Stage {
+        name: &'static str,
+        status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        count: Option<usize>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        micros: Option<u128>,
+    },
+    Passages {
+        found: u32,
+        passages: Vec<Source<'a>>,
+    },
+    Citations {
+        citations: Vec<CitationWire<'a>>,
+    },
     Started {
         provider: &'a str,
         model: &'a str,
@@ -100,6 +115,13 @@ enum StepWire<'a> {
 }
 
 #[derive(Serialize)]
+struct CitationWire<'a> {
+    index: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quote: Option<&'a str>,
+}
+
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EndedWire<'a> {
     outcome: &'static str,
@@ -118,6 +140,9 @@ impl StepWire<'_> {
     fn name(&self) -> &'static str {
         match self {
             Self::Accepted { .. } => "accepted",
+            Self::Stage { .. } => "stage",
+            Self::Passages { .. } => "passages",
+            Self::Citations { .. } => "citations",
             Self::Started { .. } => "started",
             Self::Text { .. } => "text",
             Self::Reasoning { .. } => "reasoning",
@@ -139,6 +164,24 @@ impl<'a> From<&'a Step> for StepWire<'a> {
                 idempotency_key: accepted.key.as_deref(),
                 follows: accepted.follows.map(|prompt| prompt.to_string()),
                 trace_id: accepted.trace.to_string(),
+            },
+            Step::Stage(Stage::Began(name)) => {
+                Self::Stage { name: stage(*name), status: "started", count: None, micros: None }
+            }
+            Step::Stage(Stage::Ended { name, count, took }) => Self::Stage {
+                name: stage(*name),
+                status: "finished",
+                count: Some(*count),
+                micros: Some(took.as_micros()),
+            },
+            Step::Passages(passages) => {
+                Self::Passages { found: passages.found, passages: sources(&passages.in_prompt) }
+            }
+            Step::Citations(citations) => Self::Citations {
+                citations: citations
+                    .iter()
+                    .map(|citation| CitationWire { index: citation.number, quote: citation.quote.as_deref() })
+                    .collect(),
             },
             Step::Started(model) => Self::Started { provider: &model.provider, model: &model.model },
             Step::Text(text) => Self::Text { text },
@@ -181,6 +224,13 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
             message: failure.map(|failure| failure.message.as_str()),
             retryable: failure.map(|failure| failure.kind.retryable()),
         }
+    }
+}
+
+fn stage(name: StageName) -> &'static str {
+    match name {
+        StageName::Retrieval => "retrieval",
+        StageName::Reranking => "reranking",
     }
 }
 

@@ -20,10 +20,21 @@ pub struct Ask {
     pub session: SessionId,
     /// What is asked.
     pub question: Question,
+    /// What is done if nothing is found for it.
+    pub nothing_found: NothingFound,
     /// A retry with the same key joins the prompt that has it.
     pub key: Option<String>,
     /// The trace of the request.
     pub trace: TraceId,
+}
+
+/// What is done with a question for which nothing is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NothingFound {
+    /// The model is asked, and told that nothing was found.
+    Answer,
+    /// It is said in a fixed sentence, and no model is asked.
+    SaySo,
 }
 
 /// What is asked. Two requests with one key are the same request if their questions are equal.

@@ -60,6 +60,13 @@ pub trait Catalog: Send + Sync {
     async fn changes_since(&self, revision: u64, model: &str, limit: usize) -> Result<Changes, StorageError>;
 }
 
+/// Knows how far what is searched is behind the catalog.
+#[async_trait]
+pub trait Published: Send + Sync {
+    /// Waits until all that was filed before this call is searchable.
+    async fn published(&self) -> Result<(), StorageError>;
+}
+
 /// A document to be filed, cut into chunks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewDocument {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Failure, FailureKind, FinishReason, MessageId, PromptId, Question, SessionId, Text, Timestamp, ToolCall,
-    TraceId, Usage,
+    Citation, Failure, FailureKind, FinishReason, MessageId, Passage, PromptId, Question, SessionId, Stage,
+    Text, Timestamp, ToolCall, TraceId, Usage,
 };
 
 /// One step of a prompt, at its place in the log.
@@ -26,6 +26,10 @@ pub type Batch = Arc<[Event]>;
 pub enum Step {
     /// The prompt was admitted.
     Accepted(Box<Accepted>),
+    /// A stage of finding passages began or ended.
+    Stage(Stage),
+    /// What was found, exactly as the model is given it. At most once, and before anything of the answer.
+    Passages(Box<Passages>),
     /// A provider answers. Comes with its first text, reasoning or tool call.
     Started(Model),
     /// A token of the answer; never empty.
@@ -36,6 +40,8 @@ pub enum Step {
     ToolCall(Box<ToolCall>),
     /// The provider's own count.
     Usage(Usage),
+    /// Which passages the answer rests on. At most once, and after the answer.
+    Citations(Box<[Citation]>),
     /// The end.
     Ended(Box<Ended>),
 }
@@ -66,6 +72,15 @@ impl Accepted {
     pub fn event(self: Box<Self>, at: Timestamp) -> Event {
         Event { position: 0, at, step: Step::Accepted(self) }
     }
+}
+
+/// What was found for a question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Passages {
+    /// How many were found; not all of them may have fitted into the prompt.
+    pub found: u32,
+    /// Those in the prompt, best first. The first one has the number 1 there.
+    pub in_prompt: Vec<Passage>,
 }
 
 /// Who answers: a configured provider and its model.

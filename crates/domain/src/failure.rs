@@ -46,6 +46,10 @@ pub enum FailureKind {
     EmptyAnswer,
     /// The question is larger than the model's window.
     TooLong,
+    /// Passages could not be found, or the question not embedded.
+    Retrieval,
+    /// No room in the model's queue.
+    Overloaded,
     /// The server stopped, or lost its journal.
     Interrupted,
     /// A bug of ours.
@@ -61,10 +65,13 @@ impl FailureKind {
     /// Whether another provider may be asked, as long as nothing was streamed.
     pub fn tries_next(self) -> bool {
         match self {
-            Self::Unavailable | Self::Refused | Self::SilentAtStart | Self::EmptyAnswer | Self::TooLong => {
-                true
-            }
-            Self::Stalled | Self::Died | Self::Interrupted | Self::Internal => false,
+            Self::Unavailable
+            | Self::Refused
+            | Self::SilentAtStart
+            | Self::EmptyAnswer
+            | Self::TooLong
+            | Self::Overloaded => true,
+            Self::Stalled | Self::Died | Self::Retrieval | Self::Interrupted | Self::Internal => false,
         }
     }
 }

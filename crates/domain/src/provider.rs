@@ -17,6 +17,13 @@ pub trait Provider: Send + Sync {
     /// or one failure, and nothing after it. Dropping the stream aborts the call.
     fn stream(&self, request: Arc<Request>) -> ModelStream;
 
+    /// How many tokens of passages it can be given with these instructions and this question; none if they are
+    /// too long by themselves.
+    fn room(&self, request: &Request) -> Option<usize>;
+
+    /// How many tokens a text has for it, or a few more.
+    fn count_tokens(&self, text: &str) -> usize;
+
     /// Whether it would answer now. Bounded in time by the provider itself.
     async fn health(&self) -> Result<(), Failure>;
 }
@@ -82,7 +89,7 @@ pub enum FinishReason {
 pub struct Request {
     /// The instructions.
     pub system: String,
-    /// What was found, best first.
+    /// What was found, best first. All of it fits: whoever makes the request asked for the room.
     pub passages: Vec<Passage>,
     /// The conversation so far, oldest first.
     pub history: Vec<Turn>,
@@ -94,15 +101,6 @@ pub struct Request {
     pub temperature: f32,
 }
 
-/// The part of a request that fits a model's window.
-#[derive(Debug, PartialEq)]
-pub struct Fitted<'a> {
-    /// The best passages.
-    pub passages: &'a [Passage],
-    /// The newest turns.
-    pub history: &'a [Turn],
-}
-
 /// What a chat template adds to each message, on the safe side.
 const TOKENS_PER_MESSAGE: usize = 8;
 
@@ -112,41 +110,47 @@ impl Request {
         self.max_tokens.min(u32::try_from(window / 2).unwrap_or(u32::MAX))
     }
 
-    /// Fits the request into a window of so many tokens, with room left for the answer. Instructions and
-    /// question must fit; then come passages, best first, then turns, newest first.
-    pub fn fit(&self, window: usize, count: impl Fn(&str) -> usize) -> Result<Fitted<'_>, Failure> {
-        let message = |text: &str| count(text) + TOKENS_PER_MESSAGE;
-        let answer = self.answer_tokens(window) as usize;
-        let needed = message(&self.system) + message(&self.question);
-        let Some(mut room) = (window - answer).checked_sub(needed) else {
-            return Err(Failure::new(
+    /// What a window of so many tokens leaves for passages, with instructions, question and answer in it; none
+    /// if these are too long by themselves.
+    pub fn room(&self, window: usize, count: impl Fn(&str) -> usize) -> Option<usize> {
+        let needed = message(&self.system, &count) + message(&self.question, &count);
+        (window - self.answer_tokens(window) as usize).checked_sub(needed)
+    }
+
+    /// The newest turns that fit into a window of so many tokens, with room left for the answer. Instructions,
+    /// passages and question must fit.
+    pub fn fit(&self, window: usize, count: impl Fn(&str) -> usize) -> Result<&[Turn], Failure> {
+        let passages: usize = self.passages.iter().map(|passage| passage.tokens(&count)).sum();
+        let room = self.room(window, &count).and_then(|room| room.checked_sub(passages));
+        let mut room = room.ok_or_else(|| {
+            let needed = message(&self.system, &count) + message(&self.question, &count) + passages;
+            let room = window - self.answer_tokens(window) as usize;
+            Failure::new(
                 FailureKind::TooLong,
                 format!(
-                    "the question takes about {needed} tokens and the model's window has room for {}: \
+                    "the question takes about {needed} tokens and the model's window has room for {room}: \
                      shorten it, or use a model with a larger window (context_window)",
-                    window - answer
                 ),
-            ));
-        };
+            )
+        })?;
         let mut take = |cost: usize| room.checked_sub(cost).map(|left| room = left).is_some();
-        let heading =
-            |passage: &Passage| count(&passage.title) + passage.file_path.as_deref().map_or(0, &count);
-        let passages = self
-            .passages
-            .iter()
-            .take_while(|passage| take(heading(passage) + message(&passage.text)))
-            .count();
-        let turns = self
-            .history
-            .iter()
-            .rev()
-            .take_while(|turn| take(message(&turn.question) + message(&turn.answer)))
-            .count();
-        Ok(Fitted {
-            passages: &self.passages[..passages],
-            history: &self.history[self.history.len() - turns..],
-        })
+        let turns = self.history.iter().rev();
+        let turns =
+            turns.take_while(|turn| take(message(&turn.question, &count) + message(&turn.answer, &count)));
+        Ok(&self.history[self.history.len() - turns.count()..])
     }
+}
+
+impl Passage {
+    /// How many tokens it takes in a prompt, with its number, title and place.
+    pub fn tokens(&self, count: impl Fn(&str) -> usize) -> usize {
+        let place = self.file_path.as_deref().or(self.url.as_deref());
+        count(&self.title) + place.map_or(0, &count) + message(&self.text, &count)
+    }
+}
+
+fn message(text: &str, count: impl Fn(&str) -> usize) -> usize {
+    count(text) + TOKENS_PER_MESSAGE
 }
 
 #[cfg(test)]
@@ -166,9 +170,9 @@ mod tests {
             ..Request::default()
         };
         let all = request.fit(200, str::len).unwrap();
-        assert_eq!(all.history.len(), 3);
+        assert_eq!(all.len(), 3);
         let two = request.fit(100, str::len).unwrap();
-        assert_eq!(two.history, [turn("newer"), turn("newest")]);
+        assert_eq!(two, [turn("newer"), turn("newest")]);
     }
 
     #[test]

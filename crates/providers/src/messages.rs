@@ -16,22 +16,22 @@ pub(crate) struct Message<'a> {
 /// What of the request fits a window of so many tokens: instructions, the turns so far, and the question
 /// after the passages.
 pub(crate) fn messages(request: &Request, window: usize) -> Result<Vec<Message<'_>>, Failure> {
-    let fitted = request.fit(window, estimate_tokens)?;
-    let mut messages = Vec::with_capacity(2 + 2 * fitted.history.len());
+    let turns = request.fit(window, estimate_tokens)?;
+    let mut messages = Vec::with_capacity(2 + 2 * turns.len());
     let mut say = |role, content| messages.push(Message { role, content });
     if !request.system.is_empty() {
         say("system", Cow::Borrowed(request.system.as_str()));
     }
-    for turn in fitted.history {
+    for turn in turns {
         say("user", Cow::Borrowed(turn.question.as_str()));
         say("assistant", Cow::Borrowed(turn.answer.as_str()));
     }
-    say("user", question_after(fitted.passages, &request.question));
+    say("user", question_after(&request.passages, &request.question));
     Ok(messages)
 }
 
 /// No tokenizer is known for a server's model; three bytes a token is on the safe side for prose and code.
-fn estimate_tokens(text: &str) -> usize {
+pub(crate) fn estimate_tokens(text: &str) -> usize {
     text.len().div_ceil(3)
 }
 
@@ -84,6 +84,8 @@ mod tests {
             repo_url: None,
             file_path: path.map(str::to_owned),
             url: None,
+            section: None,
+            subsection: None,
             lines: None,
             text: text.to_owned(),
             score: 0.5,

@@ -10,7 +10,7 @@ use reqwest::Response;
 use serde::Serialize;
 
 use crate::answer;
-use crate::messages::{Message, messages};
+use crate::messages::{Message, estimate_tokens, messages};
 use crate::model_server::{Advice, ModelServer};
 use crate::refusal::Refusal;
 use crate::settings::{HttpProvider, InvalidSettings};
@@ -46,6 +46,14 @@ impl Provider for Ollama {
     fn stream(&self, request: Arc<Request>) -> ModelStream {
         let server = self.server.clone();
         answer::stream::<OllamaDecoder>(self.server.clone(), async move { chat(&server, &request).await })
+    }
+
+    fn room(&self, request: &Request) -> Option<usize> {
+        request.room(self.server.window, estimate_tokens)
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        estimate_tokens(text)
     }
 
     async fn health(&self) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use reqwest::{Response, StatusCode};
 use serde::Serialize;
 
 use crate::answer;
-use crate::messages::{Message, messages};
+use crate::messages::{Message, estimate_tokens, messages};
 use crate::model_server::{Advice, ModelServer};
 use crate::refusal::Refusal;
 use crate::settings::{HttpProvider, InvalidSettings};
@@ -54,6 +54,14 @@ impl Provider for OpenAi {
         answer::stream::<OpenAiDecoder>(self.server.clone(), async move {
             chat(&server, &accepted, &request).await
         })
+    }
+
+    fn room(&self, request: &Request) -> Option<usize> {
+        request.room(self.server.window, estimate_tokens)
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        estimate_tokens(text)
     }
 
     async fn health(&self) -> Result<(), Failure> {

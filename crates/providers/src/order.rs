@@ -44,6 +44,15 @@ impl Provider for Order {
             .boxed()
     }
 
+    /// What every member takes that can take the question at all, since any of them may come to answer.
+    fn room(&self, request: &Request) -> Option<usize> {
+        self.members.iter().filter_map(|member| member.room(request)).min()
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        self.members.iter().map(|member| member.count_tokens(text)).max().unwrap_or(0)
+    }
+
     async fn health(&self) -> Result<(), Failure> {
         let mut failures = Failures::default();
         let mut checks: FuturesUnordered<_> = self

@@ -142,6 +142,8 @@ fn passage(piece: Piece, score: f32) -> Passage {
         repo_url: Some(document.place.repo_url),
         file_path: Some(document.place.file_path),
         url,
+        section: chunk.section,
+        subsection: chunk.subsection,
         lines: Some(chunk.lines),
         text,
         score,

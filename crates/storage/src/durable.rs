@@ -9,6 +9,7 @@ mod claims;
 mod codec;
 mod ends;
 mod forget;
+mod found;
 mod open;
 mod prompts;
 mod record;

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use domain::{
-    Accepted, Batch, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Outcome, Principal, Prompt,
-    PromptId, PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step, StorageError, Timestamp,
-    Turn, Which,
+    Accepted, Batch, Citation, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Outcome, Passage,
+    Principal, Prompt, PromptId, PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step,
+    StorageError, Timestamp, Turn, Which,
 };
 
 /// Keeps everything in memory.
@@ -401,7 +401,9 @@ fn weight(step: &Step) -> usize {
             Outcome::Failed(failure) => failure.message.len(),
             Outcome::Done(_) | Outcome::Cancelled => 0,
         },
-        Step::Started(_) | Step::Usage(_) => 0,
+        Step::Passages(passages) => passages.in_prompt.iter().map(passage_weight).sum(),
+        Step::Citations(citations) => citations.iter().map(citation_weight).sum(),
+        Step::Stage(_) | Step::Started(_) | Step::Usage(_) => 0,
     }
 }
 
@@ -410,6 +412,16 @@ fn question_weight(accepted: &Accepted) -> usize {
     let filters: usize = question.filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum();
     let texts = [Some(&question.text), question.provider.as_ref(), accepted.key.as_ref()];
     filters + texts.into_iter().flatten().map(String::len).sum::<usize>()
+}
+
+fn passage_weight(passage: &Passage) -> usize {
+    let names = [&passage.repo_url, &passage.file_path, &passage.url, &passage.section, &passage.subsection];
+    let names: usize = names.into_iter().flatten().map(String::len).sum();
+    size_of::<Passage>() + passage.title.len() + passage.text.len() + names
+}
+
+fn citation_weight(citation: &Citation) -> usize {
+    size_of::<Citation>() + citation.quote.as_ref().map_or(0, String::len)
 }
 
 /// The bytes that a session was made with.

@@ -17,6 +17,9 @@ const WAITING_CALLS: usize = 1_024;
 /// So many events may wait for the engine to read them.
 const WAITING_EVENTS: usize = 1 << 16;
 
+/// Tokens that fit into a scripted model; each byte is one.
+const WINDOW: usize = 8_192;
+
 /// On paused time this passes at once if nothing else happens.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
@@ -48,6 +51,14 @@ impl Provider for ScriptedProvider {
         let call = ScriptedCall { request, sender };
         self.calls.try_send(call).expect("the test keeps the calls, and takes them");
         Box::pin(ScriptedStream { receiver, ended: false })
+    }
+
+    fn room(&self, request: &Request) -> Option<usize> {
+        request.room(WINDOW, str::len)
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        text.len()
     }
 
     async fn health(&self) -> Result<(), Failure> {

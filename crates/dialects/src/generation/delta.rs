@@ -4,9 +4,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use domain::{Ended, Event, Failure, FailureKind, FinishReason, Model, Outcome, Step, Timestamp};
+use domain::{
+    Ended, Event, Failure, FailureKind, FinishReason, Model, Outcome, Passage, Stage, Step, Timestamp,
+};
 use serde::Serialize;
 
+use super::source::{Source, sources_of_answer};
 use crate::Encoder;
 
 /// How deltas are framed.
@@ -66,6 +69,10 @@ pub struct DeltaEncoder {
     idempotency_key: Option<String>,
     model: Option<Model>,
     cached_tokens: Option<u64>,
+    retrieval: Duration,
+    passages: Vec<Passage>,
+    /// The numbers of those that the answer rests on.
+    cited: Vec<u32>,
     accepted_at: Timestamp,
     first_token_at: Option<Timestamp>,
 }
@@ -81,6 +88,9 @@ impl DeltaEncoder {
             idempotency_key: None,
             model: None,
             cached_tokens: None,
+            retrieval: Duration::ZERO,
+            passages: Vec::new(),
+            cited: Vec::new(),
             accepted_at: Timestamp::MIN,
             first_token_at: None,
         }
@@ -144,9 +154,9 @@ impl DeltaEncoder {
             model: self.model.as_ref().map(|model| &*model.model),
             time_to_first_token_ms: self.first_token_at.map(|first| millis(first.since(self.accepted_at))),
             tokens_per_second: (tokens_per_second * 10.0).round() / 10.0,
-            retrieval_ms: 0,
+            retrieval_ms: millis(self.retrieval),
             cached_tokens: self.cached_tokens,
-            sources: [],
+            sources: sources_of_answer(&self.passages, &self.cited),
             idempotency_key: self.idempotency_key.as_deref(),
             cancelled: finish_reason == "cancelled",
         }
@@ -172,6 +182,11 @@ impl Encoder for DeltaEncoder {
                 self.model = Some(accepted.first_choice.clone());
                 self.accepted_at = event.at;
             }
+            Step::Stage(Stage::Ended { took, .. }) => self.retrieval += *took,
+            Step::Passages(passages) => self.passages.clone_from(&passages.in_prompt),
+            Step::Citations(citations) => {
+                self.cited = citations.iter().map(|citation| citation.number).collect();
+            }
             Step::Started(model) => self.model = Some(model.clone()),
             Step::Text(text) => {
                 self.first_token_at.get_or_insert(event.at);
@@ -180,7 +195,7 @@ impl Encoder for DeltaEncoder {
             }
             Step::Usage(usage) => self.cached_tokens = usage.cached,
             Step::Ended(ended) => self.write(&self.terminal(ended, event.at), out),
-            Step::Reasoning(_) | Step::ToolCall(_) => {}
+            Step::Stage(Stage::Began(_)) | Step::Reasoning(_) | Step::ToolCall(_) => {}
         }
     }
 
@@ -228,8 +243,7 @@ struct Done<'a> {
     retrieval_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
-    /// No passages go into a prompt yet.
-    sources: [(); 0],
+    sources: Vec<Source<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -255,6 +269,8 @@ pub(crate) fn code(kind: FailureKind) -> &'static str {
         FailureKind::Died => "provider_error",
         FailureKind::EmptyAnswer => "empty_answer",
         FailureKind::TooLong => "prompt_too_long",
+        FailureKind::Retrieval => "retrieval_unavailable",
+        FailureKind::Overloaded => "overloaded",
         FailureKind::Interrupted => "interrupted",
         FailureKind::Internal => "internal_error",
     }
@@ -385,6 +401,8 @@ mod tests {
             (FailureKind::Died, "provider_error", true),
             (FailureKind::EmptyAnswer, "empty_answer", true),
             (FailureKind::TooLong, "prompt_too_long", false),
+            (FailureKind::Retrieval, "retrieval_unavailable", true),
+            (FailureKind::Overloaded, "overloaded", true),
             (FailureKind::Interrupted, "interrupted", true),
             (FailureKind::Internal, "internal_error", false),
         ] {

@@ -4,6 +4,7 @@ mod delta;
 mod rejected;
 mod reply;
 mod request;
+mod source;
 
 pub(crate) use delta::code;
 pub use delta::{DeltaEncoder, Encoding, terminal_seq};
@@ -11,3 +12,4 @@ pub use rejected::Rejected;
 pub(crate) use reply::{PromptReply, session_status};
 pub use reply::{health, prompt, session, session_started};
 pub use request::{Cancel, decode_cancel, decode_prompt, decode_session, resume_position};
+pub(crate) use source::{Source, sources};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Ask, CancelReason, NewSession, PromptId, Question, Rejection, SessionId, TOP_K, TraceId};
+use domain::{
+    Ask, CancelReason, NewSession, NothingFound, PromptId, Question, Rejection, SessionId, TOP_K, TraceId,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -54,7 +56,7 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
     let filters = filters::decode(request.filters.unwrap_or_default())?;
     let session = request.session_id.parse().map_err(|_| Rejection::SessionNotUsable)?;
     let question = Question { text: request.prompt, top_k, filters, provider: request.provider };
-    Ok(Ask { session, question, key, trace })
+    Ok(Ask { session, question, nothing_found: NothingFound::Answer, key, trace })
 }
 
 #[derive(Deserialize)]

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use domain::{
-    Ask, Ended, Event, History, Journal, NewSession, Principal, Provider, Question, Rejection, SessionId,
-    Sessions, Step, TraceId,
+    Ask, Ended, Event, History, Journal, NewSession, NothingFound, Principal, Provider, Question, Rejection,
+    SessionId, Sessions, Step, TraceId,
 };
 use engine::{Engine, Limits, Ports, Providers, Reader};
 use storage::{Memory, MemoryLimits};
@@ -93,7 +93,13 @@ impl World {
 
 pub(crate) fn ask(session: SessionId, text: &str, key: Option<&str>) -> Ask {
     let question = Question { text: text.to_owned(), top_k: 5, filters: BTreeMap::new(), provider: None };
-    Ask { session, question, key: key.map(str::to_owned), trace: TraceId::random() }
+    Ask {
+        session,
+        question,
+        nothing_found: NothingFound::Answer,
+        key: key.map(str::to_owned),
+        trace: TraceId::random(),
+    }
 }
 
 /// The events that are there now; true if they are the last.

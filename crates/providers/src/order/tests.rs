@@ -14,6 +14,7 @@ struct Scripted {
     script: Vec<Act>,
     calls: AtomicUsize,
     health: Result<(), Failure>,
+    window: usize,
 }
 
 #[derive(Clone)]
@@ -25,7 +26,7 @@ enum Act {
 }
 
 fn scripted(name: &'static str, script: Vec<Act>) -> Arc<Scripted> {
-    Arc::new(Scripted { name, script, calls: AtomicUsize::new(0), health: Ok(()) })
+    Arc::new(Scripted { name, script, calls: AtomicUsize::new(0), health: Ok(()), window: 1_000 })
 }
 
 #[async_trait]
@@ -48,6 +49,14 @@ impl Provider for Scripted {
             }
         });
         acts.filter_map(std::future::ready).boxed()
+    }
+
+    fn room(&self, request: &Request) -> Option<usize> {
+        request.room(self.window, str::len)
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        text.len()
     }
 
     async fn health(&self) -> Result<(), Failure> {
@@ -163,11 +172,26 @@ async fn after_the_first_token_silence_is_none_of_its_business() {
 async fn it_is_healthy_as_long_as_one_member_is() {
     let sick = |name| {
         let health = Err(Failure::new(FailureKind::Unavailable, "down"));
-        Arc::new(Scripted { name, script: vec![], calls: AtomicUsize::new(0), health }) as Arc<dyn Provider>
+        Arc::new(Scripted { name, script: vec![], calls: AtomicUsize::new(0), health, window: 1_000 })
+            as Arc<dyn Provider>
     };
     let one = Order::new(vec![sick("local"), scripted("remote", vec![])], FIRST_TOKEN);
     assert_eq!(one.health().await, Ok(()));
     let none = Order::new(vec![sick("local"), sick("remote")], FIRST_TOKEN);
     assert_eq!(none.health().await.unwrap_err().message, "local: down; remote: down");
     assert_eq!(&*none.model().provider, "local");
+}
+
+#[test]
+fn passages_fit_whoever_may_come_to_answer() {
+    let with_window = |window| {
+        Arc::new(Scripted { name: "", script: vec![], calls: AtomicUsize::new(0), health: Ok(()), window })
+            as Arc<dyn Provider>
+    };
+    let order = Order::new(vec![with_window(1_000), with_window(400), with_window(100)], FIRST_TOKEN);
+    let request = |chars| Request { question: "q".repeat(chars), ..Request::default() };
+    let alone = |window, chars| with_window(window).room(&request(chars)).unwrap();
+    assert_eq!(order.room(&request(10)), Some(alone(100, 10)));
+    assert_eq!(order.room(&request(200)), Some(alone(400, 200)), "the smallest cannot take the question");
+    assert_eq!(order.room(&request(2_000)), None);
 }

@@ -11,6 +11,7 @@ use domain::{Batch, Event, Step, StorageError, Text, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::found::{CitationRecord, PassagesRecord, StageRecord};
 use super::record::{AcceptedRecord, EndedRecord, ModelRecord, ToolCallRecord, UsageRecord};
 
 /// The format that is written now. Older ones are read.
@@ -23,6 +24,9 @@ const REASONING: u8 = 4;
 const TOOL_CALL: u8 = 5;
 const USAGE: u8 = 6;
 const ENDED: u8 = 7;
+const STAGE: u8 = 8;
+const PASSAGES: u8 = 9;
+const CITATIONS: u8 = 10;
 
 /// Appends a batch to `out`.
 pub(crate) fn encode(batch: &[Event], out: &mut Vec<u8>) {
@@ -60,6 +64,11 @@ fn encode_event(step: &Step, micros: u64, out: &mut Vec<u8>) {
         Step::Text(text) => put(TEXT, text.as_bytes()),
         Step::Reasoning(text) => put(REASONING, text.as_bytes()),
         Step::Accepted(accepted) => put(ACCEPTED, &json(&AcceptedRecord::from(&**accepted))),
+        Step::Stage(stage) => put(STAGE, &json(&StageRecord::from(stage))),
+        Step::Passages(passages) => put(PASSAGES, &json(&PassagesRecord::from(&**passages))),
+        Step::Citations(citations) => {
+            put(CITATIONS, &json(&citations.iter().map(CitationRecord::from).collect::<Vec<_>>()));
+        }
         Step::Started(model) => put(STARTED, &json(&ModelRecord::from(model))),
         Step::ToolCall(call) => put(TOOL_CALL, &json(&ToolCallRecord::from(&**call))),
         Step::Usage(usage) => put(USAGE, &json(&UsageRecord::from(*usage))),
@@ -132,6 +141,12 @@ fn draft(tag: u8, body: &[u8], texts: &mut String) -> Option<Draft> {
         STARTED => Draft::Whole(Step::Started(record::<ModelRecord>(body)?.into())),
         TOOL_CALL => Draft::Whole(Step::ToolCall(Box::new(record::<ToolCallRecord>(body)?.into()))),
         USAGE => Draft::Whole(Step::Usage(record::<UsageRecord>(body)?.into())),
+        STAGE => Draft::Whole(Step::Stage(record::<StageRecord>(body)?.into())),
+        PASSAGES => Draft::Whole(Step::Passages(Box::new(record::<PassagesRecord>(body)?.try_into().ok()?))),
+        CITATIONS => {
+            let citations = record::<Vec<CitationRecord>>(body)?.into_iter().map(Into::into).collect();
+            Draft::Whole(Step::Citations(citations))
+        }
         ENDED => Draft::Whole(Step::Ended(Box::new(record::<EndedRecord>(body)?.into()))),
         _ => return None,
     })

@@ -1,9 +1,10 @@
 //! Ends: a log that has come to its end is folded into the history.
 
-use domain::{Accepted, Batch, Ended, Event, Principal, PromptId, Step, Timestamp, Turn};
+use domain::{Accepted, Batch, Ended, Event, Passages, Principal, PromptId, Step, Timestamp, Turn};
 use rusqlite::{Connection, params};
 
 use super::codec;
+use super::found::SourceRecord;
 use super::prompts::status_name;
 
 /// Folds an ended log: status, counts, log and turn are kept, and the session is free. Folding what was
@@ -59,6 +60,7 @@ struct Folded {
     ended_at: Timestamp,
     token_count: u64,
     turn: Option<Turn>,
+    passages: Option<Box<Passages>>,
 }
 
 impl Folded {
@@ -73,22 +75,31 @@ impl Folded {
             ended_at: last.at,
             token_count: events().filter(|event| matches!(event.step, Step::Text(_))).count() as u64,
             turn: Turn::of(events()),
+            passages: events().find_map(|event| match &event.step {
+                Step::Passages(passages) => Some(passages.clone()),
+                _ => None,
+            }),
         })
     }
 }
 
-/// Writes a turn. No passages go into a prompt yet, so it has no sources.
+/// Writes a turn, with the passages that the model was given as its sources.
 fn insert_turn(db: &Connection, folded: &Folded, turn: &Turn) -> rusqlite::Result<()> {
+    let passages = folded.passages.as_deref();
+    let sources: Vec<SourceRecord<'_>> =
+        passages.into_iter().flat_map(|passages| &passages.in_prompt).map(SourceRecord::from).collect();
     db.prepare_cached(
         "INSERT INTO conversations
             (id, session_id, query, response, sources, mode, selected_text, chunks_retrieved, latency_ms, created_at)
-         VALUES (?, ?, ?, ?, '[]', 'general', NULL, 0, ?, ?)",
+         VALUES (?, ?, ?, ?, ?, 'general', NULL, ?, ?, ?)",
     )?
     .execute(params![
         folded.accepted.prompt.to_string(),
         folded.accepted.session.to_string(),
         turn.question,
         turn.answer,
+        serde_json::to_string(&sources).expect("texts and numbers are JSON"),
+        passages.map_or(0, |passages| passages.found),
         folded.ended_at.since(folded.accepted_at).as_secs_f64() * 1e3,
         folded.accepted_at.to_string()
     ])?;

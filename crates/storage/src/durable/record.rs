@@ -121,6 +121,8 @@ stored_as! { KindRecord is FailureKind {
     Died = FailureKind::Died => FailureKind::Died,
     EmptyAnswer = FailureKind::EmptyAnswer => FailureKind::EmptyAnswer,
     TooLong = FailureKind::TooLong => FailureKind::TooLong,
+    Retrieval = FailureKind::Retrieval => FailureKind::Retrieval,
+    Overloaded = FailureKind::Overloaded => FailureKind::Overloaded,
     Interrupted = FailureKind::Interrupted => FailureKind::Interrupted,
     Internal = FailureKind::Internal => FailureKind::Internal,
 } }

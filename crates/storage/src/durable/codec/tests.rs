@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use domain::{
-    Accepted, CancelReason, Cause, Ended, Failure, FailureKind, FilterField, FinishReason, MessageId, Model,
-    Outcome, PromptId, Question, SessionId, ToolCall, TraceId, Usage,
+    Accepted, CancelReason, Cause, ChunkId, Citation, DocumentId, Ended, Failure, FailureKind, FilterField,
+    FinishReason, MessageId, Model, Outcome, Passage, Passages, PromptId, Question, SessionId, Stage,
+    StageName, ToolCall, TraceId, Usage,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -66,6 +67,8 @@ fn ended() -> impl Strategy<Value = Step> {
         FailureKind::Died,
         FailureKind::EmptyAnswer,
         FailureKind::TooLong,
+        FailureKind::Retrieval,
+        FailureKind::Overloaded,
         FailureKind::Interrupted,
         FailureKind::Internal,
     ]);
@@ -105,6 +108,53 @@ fn usage() -> impl Strategy<Value = Step> {
     any::<[Option<u64>; 3]>().prop_map(|[input, output, cached]| Step::Usage(Usage { input, output, cached }))
 }
 
+fn stage() -> impl Strategy<Value = Step> {
+    let name = select(vec![StageName::Retrieval, StageName::Reranking]);
+    let end = option::of((any::<usize>(), any::<u32>()));
+    (name, end).prop_map(|(name, end)| {
+        Step::Stage(match end {
+            None => Stage::Began(name),
+            Some((count, micros)) => Stage::Ended { name, count, took: Duration::from_micros(micros.into()) },
+        })
+    })
+}
+
+fn passage() -> impl Strategy<Value = Passage> {
+    let name = || option::of(".{0,10}");
+    let names = (name(), name(), name(), name(), name());
+    let lines = option::of(any::<(u32, u32)>());
+    (any::<[u128; 2]>(), ".{0,10}", names, lines, ".{0,50}", 0.0..1.0_f32).prop_map(
+        |([chunk, document], title, names, lines, text, score)| {
+            let (repo_url, file_path, url, section, subsection) = names;
+            let (chunk, document) = (ChunkId(Uuid::from_u128(chunk)), DocumentId(Uuid::from_u128(document)));
+            Passage {
+                chunk,
+                document,
+                title,
+                repo_url,
+                file_path,
+                url,
+                section,
+                subsection,
+                lines,
+                text,
+                score,
+            }
+        },
+    )
+}
+
+fn passages() -> impl Strategy<Value = Step> {
+    (any::<u32>(), vec(passage(), 0..4))
+        .prop_map(|(found, in_prompt)| Step::Passages(Box::new(Passages { found, in_prompt })))
+}
+
+fn citations() -> impl Strategy<Value = Step> {
+    let citation =
+        (any::<u32>(), option::of(".{0,30}")).prop_map(|(number, quote)| Citation { number, quote });
+    vec(citation, 0..4).prop_map(|citations| Step::Citations(citations.into()))
+}
+
 /// Batches of a log: positions without a gap, times that don't go back.
 fn log() -> impl Strategy<Value = Vec<Batch>> {
     let step = prop_oneof![
@@ -114,6 +164,9 @@ fn log() -> impl Strategy<Value = Vec<Batch>> {
         1 => model().prop_map(Step::Started),
         1 => tool_call(),
         1 => usage(),
+        1 => stage(),
+        1 => passages(),
+        1 => citations(),
         1 => ended(),
     ];
     let event = (step, 0..u64::from(u32::MAX));

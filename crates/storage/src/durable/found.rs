@@ -1,0 +1,197 @@
+//! Stored forms of what was found for a question, and of what its answer rests on. Fields may be added with a
+//! default; none may change its meaning.
+
+use std::time::Duration;
+
+use domain::{Citation, Passage, Passages, Stage, StageName};
+use serde::{Deserialize, Serialize};
+
+use super::record::Unreadable;
+
+/// How much of a passage a turn's source quotes, in characters.
+const SOURCE_CHARS: usize = 500;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StageRecord {
+    name: StageNameRecord,
+    /// None while it has only begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<StageEndRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StageEndRecord {
+    count: usize,
+    micros: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StageNameRecord {
+    Retrieval,
+    Reranking,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct PassagesRecord {
+    found: u32,
+    in_prompt: Vec<PassageRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PassageRecord {
+    chunk: String,
+    document: String,
+    title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repo_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file_path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    section: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subsection: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lines: Option<(u32, u32)>,
+    text: String,
+    score: f32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct CitationRecord {
+    number: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quote: Option<String>,
+}
+
+/// A passage among a turn's sources.
+#[derive(Serialize)]
+pub(super) struct SourceRecord<'a> {
+    source_url: String,
+    page_title: &'a str,
+    section_heading: &'a str,
+    chunk_text: &'a str,
+    relevance_score: f32,
+}
+
+impl<'a> From<&'a Passage> for SourceRecord<'a> {
+    fn from(passage: &'a Passage) -> Self {
+        let end = passage.text.char_indices().nth(SOURCE_CHARS).map_or(passage.text.len(), |(end, _)| end);
+        Self {
+            source_url: passage.source_url(),
+            page_title: &passage.title,
+            section_heading: passage.heading().unwrap_or("Introduction"),
+            chunk_text: &passage.text[..end],
+            relevance_score: passage.score,
+        }
+    }
+}
+
+impl From<&Stage> for StageRecord {
+    fn from(stage: &Stage) -> Self {
+        match *stage {
+            Stage::Began(name) => Self { name: name.into(), ended: None },
+            Stage::Ended { name, count, took } => {
+                let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                Self { name: name.into(), ended: Some(StageEndRecord { count, micros }) }
+            }
+        }
+    }
+}
+
+impl From<StageRecord> for Stage {
+    fn from(record: StageRecord) -> Self {
+        let name = record.name.into();
+        match record.ended {
+            None => Self::Began(name),
+            Some(StageEndRecord { count, micros }) => {
+                Self::Ended { name, count, took: Duration::from_micros(micros) }
+            }
+        }
+    }
+}
+
+impl From<StageName> for StageNameRecord {
+    fn from(name: StageName) -> Self {
+        match name {
+            StageName::Retrieval => Self::Retrieval,
+            StageName::Reranking => Self::Reranking,
+        }
+    }
+}
+
+impl From<StageNameRecord> for StageName {
+    fn from(record: StageNameRecord) -> Self {
+        match record {
+            StageNameRecord::Retrieval => Self::Retrieval,
+            StageNameRecord::Reranking => Self::Reranking,
+        }
+    }
+}
+
+impl From<&Passages> for PassagesRecord {
+    fn from(passages: &Passages) -> Self {
+        Self { found: passages.found, in_prompt: passages.in_prompt.iter().map(Into::into).collect() }
+    }
+}
+
+impl TryFrom<PassagesRecord> for Passages {
+    type Error = Unreadable;
+
+    fn try_from(record: PassagesRecord) -> Result<Self, Unreadable> {
+        let in_prompt = record.in_prompt.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        Ok(Self { found: record.found, in_prompt })
+    }
+}
+
+impl From<&Passage> for PassageRecord {
+    fn from(passage: &Passage) -> Self {
+        Self {
+            chunk: passage.chunk.to_string(),
+            document: passage.document.to_string(),
+            title: passage.title.clone(),
+            repo_url: passage.repo_url.clone(),
+            file_path: passage.file_path.clone(),
+            url: passage.url.clone(),
+            section: passage.section.clone(),
+            subsection: passage.subsection.clone(),
+            lines: passage.lines,
+            text: passage.text.clone(),
+            score: passage.score,
+        }
+    }
+}
+
+impl TryFrom<PassageRecord> for Passage {
+    type Error = Unreadable;
+
+    fn try_from(record: PassageRecord) -> Result<Self, Unreadable> {
+        Ok(Self {
+            chunk: record.chunk.parse().map_err(|_| Unreadable)?,
+            document: record.document.parse().map_err(|_| Unreadable)?,
+            title: record.title,
+            repo_url: record.repo_url,
+            file_path: record.file_path,
+            url: record.url,
+            section: record.section,
+            subsection: record.subsection,
+            lines: record.lines,
+            text: record.text,
+            score: record.score,
+        })
+    }
+}
+
+impl From<&Citation> for CitationRecord {
+    fn from(citation: &Citation) -> Self {
+        Self { number: citation.number, quote: citation.quote.clone() }
+    }
+}
+
+impl From<CitationRecord> for Citation {
+    fn from(record: CitationRecord) -> Self {
+        Self { number: record.number, quote: record.quote }
+    }
+}
