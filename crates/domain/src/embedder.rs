@@ -1,5 +1,7 @@
 //! Texts as vectors: what means the same lies close together.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::Failure;
@@ -12,6 +14,9 @@ pub trait Embedder: Send + Sync {
 
     /// What its vectors are like. Waits for a model that is being loaded.
     async fn shape(&self) -> Result<Shape, Failure>;
+
+    /// Counts the tokens of texts as its model does, or a few more. Waits for a model that is being loaded.
+    async fn token_counter(&self) -> Result<TokenCounter, Failure>;
 
     /// One vector a text, in the texts' order, each of length one. What a text has beyond the token limit
     /// does not count. Waits for a model that is being loaded.
@@ -29,6 +34,9 @@ pub struct Shape {
     /// Tokens of a text that count.
     pub token_limit: usize,
 }
+
+/// Counts the tokens of a text, however many it has.
+pub type TokenCounter = Arc<dyn Fn(&str) -> usize + Send + Sync>;
 
 /// Who waits for the vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

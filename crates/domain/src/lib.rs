@@ -26,7 +26,7 @@ pub use catalog::{
     Catalog, Changes, Filed, Filing, Indexed, Known, NewDocument, Piece, Published, Unembedded,
 };
 pub use document::{Chunk, ChunkKind, Document, Metadata, Place, Source};
-pub use embedder::{Embedder, Shape, Urgency};
+pub use embedder::{Embedder, Shape, TokenCounter, Urgency};
 pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Passages, Step};
 pub use failure::{Failure, FailureKind};
 pub use history::{History, Prompt, PromptStatus, Turn, Which};

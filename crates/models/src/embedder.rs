@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
 use async_trait::async_trait;
-use domain::{Embedder, Failure, FailureKind, Shape, Urgency};
+use domain::{Embedder, Failure, FailureKind, Shape, TokenCounter, Urgency};
 use tokio::sync::watch;
 
 use folder::Folder;
@@ -48,7 +48,7 @@ enum State {
 
 struct Ready {
     workers: Workers,
-    shape: Shape,
+    model: Arc<LoadedModel>,
 }
 
 impl BertEmbedder {
@@ -98,7 +98,11 @@ impl Embedder for BertEmbedder {
     }
 
     async fn shape(&self) -> Result<Shape, Failure> {
-        Ok(self.ready().await?.shape)
+        Ok(self.ready().await?.model.shape())
+    }
+
+    async fn token_counter(&self) -> Result<TokenCounter, Failure> {
+        Ok(self.ready().await?.model.tokens.counter())
     }
 
     async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
@@ -129,9 +133,9 @@ fn load(name: &str, find: impl FnOnce() -> Result<PathBuf, String>, limits: Limi
     let started = Instant::now();
     let read = |path: PathBuf| LoadedModel::read(&path).map_err(|invalid| invalid.to_string());
     let loaded = find().and_then(read).and_then(|loaded| {
-        let shape = loaded.shape();
-        let workers = Workers::start(&Arc::new(loaded), limits);
-        workers.map(|workers| Ready { workers, shape }).map_err(|error| format!("no threads: {error}"))
+        let model = Arc::new(loaded);
+        let workers = Workers::start(&model, limits);
+        workers.map(|workers| Ready { workers, model }).map_err(|error| format!("no threads: {error}"))
     });
     match loaded {
         Ok(ready) => {

@@ -10,14 +10,15 @@ mod texts;
 mod vectors;
 mod waits;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use domain::{Embedder, Failure, Shape, Urgency};
+use domain::{Embedder, Failure, Shape, TokenCounter, Urgency};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
+use crate::messages::estimate_tokens;
 use crate::model_server::ModelServer;
 use crate::settings::{HttpProvider, InvalidSettings};
 use api::Api;
@@ -142,6 +143,10 @@ impl Embedder for RemoteEmbedder {
         }
         let dimension = *self.caller.dimension.get().expect("an answer that was taken has told it");
         Ok(Shape { dimension, token_limit: self.token_limit })
+    }
+
+    async fn token_counter(&self) -> Result<TokenCounter, Failure> {
+        Ok(Arc::new(estimate_tokens))
     }
 
     async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {

@@ -2,7 +2,9 @@
 //! is only text: no document can end itself.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use domain::TokenCounter;
 use tokenizers::{Tokenizer, TruncationParams};
 
 use super::invalid::InvalidModel;
@@ -46,5 +48,13 @@ impl Tokens {
         let end = text.floor_char_boundary(MAX_TEXT_BYTES);
         let encoding = self.0.encode_fast(&text[..end], true).map_err(|error| error.to_string())?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Counts the tokens of any text, the special ones around it included; one that cannot be made into tokens
+    /// has as many as it has bytes.
+    pub(crate) fn counter(&self) -> TokenCounter {
+        let mut tokenizer = self.0.clone();
+        tokenizer.with_truncation(None).expect("nothing is truncated, so nothing can be wrong with it");
+        Arc::new(move |text| tokenizer.encode_fast(text, true).map_or(text.len(), |encoding| encoding.len()))
     }
 }

@@ -102,3 +102,11 @@ async fn a_model_that_cannot_be_loaded_tells_why_in_every_call() {
     assert_eq!(model.shape().await.unwrap_err(), failure);
     assert_eq!(model.health().await.unwrap_err(), failure);
 }
+
+#[tokio::test]
+async fn tokens_are_counted_beyond_the_limit() {
+    let count = granite().token_counter().await.unwrap();
+    assert_eq!(count(""), 2, "the special ones around it");
+    assert_eq!(count("A prompt is a log."), 8);
+    assert_eq!(count(&"A prompt is a log. ".repeat(1_000)), 6_003);
+}
