@@ -1,6 +1,6 @@
 //! Documents that a client sends: all of them are found when the call is answered.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::digest::{Ingredients, Recipe, of_text};
 use super::embed::{self, Wanted};
-use super::prepare::{Cutter, Draft};
+use super::prepare::{Cutter, Draft, on_all_cores};
 use super::{Pipeline, file};
 use crate::media;
 
@@ -57,7 +57,7 @@ impl Pipeline {
         let at = self.ports.clock.now();
         let prepare = move || {
             let prepare = |raw| draft(raw, &recipe).and_then(|draft| cutter.prepare(draft, None, at));
-            documents.into_iter().map(prepare).collect()
+            on_all_cores(documents, prepare)
         };
         tokio::task::spawn_blocking(prepare).await.map_err(|error| {
             Failure::new(domain::FailureKind::Internal, format!("documents could not be parsed: {error}"))
@@ -81,10 +81,10 @@ impl Pipeline {
         }
         let places: Vec<Place> = sound.iter().map(|document| document.document.place.clone()).collect();
         let filings = file::all(&*self.ports.catalog, who, sound).await;
-        let fates = filed.iter_mut().filter(|(fate, _)| fate.is_ok());
+        let fates = filed.iter_mut().map(|(fate, _)| fate).filter(|fate| fate.is_ok());
         for ((fate, place), filing) in fates.zip(places).zip(filings) {
             if let Err(StorageError(reason)) = filing.map(|_: Filing| ()) {
-                *fate = (Err(not_ingested(place, IngestStage::Filing, &reason)), Vec::new());
+                *fate = Err(not_ingested(place, IngestStage::Filing, &reason));
             }
         }
         filed
@@ -100,9 +100,9 @@ impl Pipeline {
         let Some(failure) = outcome.failure else { return };
         let model = self.ports.embedder.model();
         let missing = self.ports.catalog.unembedded_of(who, &documents, model, usize::MAX).await;
-        let missing = missing.map(|missing| missing.into_iter().map(|chunk| (chunk.chunk, ())).collect());
+        let missing = missing.map(|missing| missing.into_iter().map(|chunk| chunk.chunk).collect());
         for ((fate, chunks), place) in filed.iter_mut().zip(places) {
-            let lacks = |missing: &HashMap<ChunkId, ()>| chunks.iter().any(|id| missing.contains_key(id));
+            let lacks = |missing: &HashSet<ChunkId>| chunks.iter().any(|chunk| missing.contains(chunk));
             if fate.is_ok() && missing.as_ref().map_or(true, lacks) {
                 *fate = Err(not_ingested(place.clone(), IngestStage::Embedding, &failure.message));
             }

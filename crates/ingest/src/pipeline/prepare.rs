@@ -1,7 +1,10 @@
 //! From a text to a document that can be filed: its structure, its names, its chunks.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::{iter, thread};
 
 use domain::{
     Chunk, ChunkId, ChunkKind, Document, IngestStage, Metadata, NewDocument, NotIngested, Place, Timestamp,
@@ -14,6 +17,22 @@ use crate::{Parsed, parse};
 
 /// Characters of a title. It is embedded with every chunk, and must leave room for the chunk's own words.
 const TITLE_CHARS: usize = 200;
+
+/// Does something with every item, on all cores; what comes of it is in the items' order.
+pub(super) fn on_all_cores<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+    let items = Mutex::new(items.into_iter().enumerate());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work_off = || iter::from_fn(next).map(|(position, item)| (position, work(item))).collect::<Vec<_>>();
+    let mut done = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work_off)).collect();
+        let done =
+            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        done.collect::<Vec<_>>()
+    });
+    done.sort_by_key(|(position, _)| *position);
+    done.into_iter().map(|(_, result)| result).collect()
+}
 
 /// A document that has only been read.
 pub(super) struct Draft {

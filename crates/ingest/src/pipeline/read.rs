@@ -56,13 +56,17 @@ impl Pipeline {
         };
         let looking = spawn_blocking(move || look.through(opened, &heard));
         let (filed, filings) = watch::channel(());
+        let taking = async {
+            let mut report = self.take(who, hear, &filed, &teller).await.map_err(of_storage)?;
+            let gone = looking.await.map_err(of_a_bug)?;
+            report.removed = self.remove(who, &gone).await.map_err(of_storage)?;
+            drop(filed);
+            Ok(report)
+        };
         let told = |embedded: usize| teller.update(|progress| progress.embedded = embedded as u64);
-        let taking = self.take(who, hear, filed, &teller);
         let embedding = embed::missing(&self.ports, Wanted::All, filings, &told);
         let (taken, embedded) = tokio::join!(taking, embedding);
-        let mut report = taken.map_err(of_storage)?;
-        let gone = looking.await.map_err(of_a_bug)?;
-        report.removed = self.remove(who, &gone).await.map_err(of_storage)?;
+        let mut report = taken?;
         report.embedded = embedded.embedded as u64;
         report.not_embedded = embedded.failure;
         self.wait_until_published(&mut report).await;
@@ -74,7 +78,7 @@ impl Pipeline {
         &self,
         who: &Principal,
         mut hear: mpsc::Receiver<Looked>,
-        filed: watch::Sender<()>,
+        filed: &watch::Sender<()>,
         teller: &Teller<'_>,
     ) -> Result<Report, StorageError> {
         let mut report = Report::default();

@@ -31,6 +31,8 @@ impl Source for Folder {
         let names: Vec<String> =
             names.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         let (repo_url, prefix) = whereabouts(&path);
+        let walk = Walk { root: &path, is_in_repository: prefix.is_some(), limits: self.limits };
+        let entries = walk.entries().map_err(|error| at(&error))?;
         let root = Root {
             kind: domain::Source::Folder,
             prefix: prefix.unwrap_or_default(),
@@ -38,7 +40,6 @@ impl Source for Folder {
             commit: None,
             site: site::of(self.site.as_ref(), names.iter().map(String::as_str)),
         };
-        let entries = Walk::new(&path, self.limits).entries().map_err(|error| at(&error))?;
         Ok(Box::new(OpenedFolder { root, path, limits: self.limits, entries: entries.into_iter() }))
     }
 }
@@ -90,7 +91,7 @@ fn whereabouts(path: &Path) -> (String, Option<String>) {
     let in_repository = || {
         let git = Git::in_folder(path);
         let origin = git.line(&["config", "--get", "remote.origin.url"])?;
-        let prefix = git.line(&["rev-parse", "--show-prefix"]).unwrap_or_default();
+        let prefix = git.line(&["rev-parse", "--show-prefix"])?;
         Some((address::without_credentials(&origin), Some(prefix)))
     };
     in_repository().unwrap_or_else(|| (address::of_path(path), None))

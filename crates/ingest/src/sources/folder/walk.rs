@@ -8,16 +8,14 @@ use crate::sources::{Entry, File, Limits, Skip, SourceError, rules};
 
 /// A folder that is to be walked.
 pub(super) struct Walk<'a> {
-    root: &'a Path,
-    limits: Limits,
+    /// It has no links in it.
+    pub(super) root: &'a Path,
+    /// Whether what the folders above it say holds in it.
+    pub(super) is_in_repository: bool,
+    pub(super) limits: Limits,
 }
 
-impl<'a> Walk<'a> {
-    /// `root` has no links in it.
-    pub(super) fn new(root: &'a Path, limits: Limits) -> Self {
-        Self { root, limits }
-    }
-
+impl Walk<'_> {
     /// All entries, by path.
     pub(super) fn entries(&self) -> Result<Vec<Entry>, SourceError> {
         let mut entries = Vec::new();
@@ -26,7 +24,7 @@ impl<'a> Walk<'a> {
             .ignore(false)
             .git_global(false)
             .require_git(false)
-            .parents(false)
+            .parents(self.is_in_repository)
             .follow_links(false)
             .sort_by_file_name(Ord::cmp)
             .filter_entry(|entry| !is_left_out_folder(entry))

@@ -1,9 +1,13 @@
-//! The `git` binary, asked without a terminal, without anybody's helpers, and only for so long.
+//! The `git` binary, asked without a terminal and without what a repository's own settings would run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::address::SCHEMES;
+
+/// What would make git look elsewhere than it is told.
+const MISLEADING: [&str; 6] =
+    ["GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE"];
 
 /// Git in a folder.
 pub(crate) struct Git {
@@ -26,8 +30,12 @@ impl Git {
             .env("GIT_ALLOW_PROTOCOL", SCHEMES.join(":"))
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
+        for name in MISLEADING {
+            command.env_remove(name);
+        }
         command
     }
 
