@@ -98,10 +98,9 @@ impl Catalog for Knowledge {
         who: &Principal,
         documents: &[DocumentId],
         model: &str,
-        limit: usize,
     ) -> Result<Vec<Unembedded>, StorageError> {
         let (who, documents, model) = (who.clone(), documents.to_vec(), model.to_owned());
-        self.bulk.read(move |db| vectors::missing_of(db, &who, &documents, &model, limit)).await
+        self.bulk.read(move |db| vectors::missing_of(db, &who, &documents, &model)).await
     }
 
     async fn put_vectors(

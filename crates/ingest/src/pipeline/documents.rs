@@ -99,7 +99,7 @@ impl Pipeline {
         let outcome = embed::missing(&self.ports, wanted, nothing_follows, &|_| {}).await;
         let Some(failure) = outcome.failure else { return };
         let model = self.ports.embedder.model();
-        let missing = self.ports.catalog.unembedded_of(who, &documents, model, usize::MAX).await;
+        let missing = self.ports.catalog.unembedded_of(who, &documents, model).await;
         let missing = missing.map(|missing| missing.into_iter().map(|chunk| chunk.chunk).collect());
         for ((fate, chunks), place) in filed.iter_mut().zip(places) {
             let lacks = |missing: &HashSet<ChunkId>| chunks.iter().any(|chunk| missing.contains(chunk));

@@ -19,6 +19,9 @@ const AT_A_TIME: usize = 4;
 /// Chunks that are looked up at a time.
 const WINDOW: usize = 512;
 
+/// Documents whose chunks are looked up at a time.
+const DOCUMENTS: usize = 16;
+
 /// Texts that the embedder may refuse in a row: if it refuses more, it is not the texts.
 const REFUSALS: usize = 8;
 
@@ -93,7 +96,7 @@ impl<'a> Embedding<'a> {
         let mut may_be_more = true;
         let mut is_open = true;
         loop {
-            if may_be_more && self.waiting.len() < BATCH {
+            while may_be_more && self.waiting.len() < BATCH {
                 may_be_more = self.look().await?;
             }
             while running.len() < AT_A_TIME
@@ -118,19 +121,25 @@ impl<'a> Embedding<'a> {
     /// Looks for chunks without a vector, and tells whether there may be more of them.
     async fn look(&mut self) -> Result<bool, Failure> {
         let (catalog, model) = (&self.ports.catalog, self.ports.embedder.model());
-        let limit = self.claimed.len() + WINDOW;
-        let found = match self.wanted {
-            Wanted::All => catalog.unembedded(model, limit).await,
-            Wanted::Of(who, documents) => catalog.unembedded_of(who, documents, model, limit).await,
+        let (found, may_be_more) = match &mut self.wanted {
+            Wanted::All => {
+                let limit = self.claimed.len() + WINDOW;
+                let found = catalog.unembedded(model, limit).await.map_err(of_storage)?;
+                let is_full = found.len() == limit;
+                (found, is_full)
+            }
+            Wanted::Of(who, documents) => {
+                let (next, rest) = documents.split_at(documents.len().min(DOCUMENTS));
+                *documents = rest;
+                (catalog.unembedded_of(who, next, model).await.map_err(of_storage)?, !rest.is_empty())
+            }
         };
-        let found = found.map_err(of_storage)?;
-        let is_full = found.len() == limit;
         for chunk in found {
             if self.claimed.insert((chunk.who.clone(), chunk.chunk)) {
                 self.waiting.push_back(chunk);
             }
         }
-        Ok(is_full)
+        Ok(may_be_more)
     }
 
     fn next_batch(&mut self) -> Option<Vec<Unembedded>> {

@@ -9,7 +9,7 @@ use domain::{DocumentId, Filing, IngestStage, NewDocument, NotIngested, Principa
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 
-use super::embed::{self, Wanted};
+use super::embed::{self, Outcome, Wanted};
 use super::{Pipeline, Progress, Report, Stopped, Tell, file};
 use crate::sources::{Opened, Skip, Source};
 use look::Look;
@@ -67,10 +67,22 @@ impl Pipeline {
         let embedding = embed::missing(&self.ports, Wanted::All, filings, &told);
         let (taken, embedded) = tokio::join!(taking, embedding);
         let mut report = taken?;
-        report.embedded = embedded.embedded as u64;
-        report.not_embedded = embedded.failure;
+        let outcome = self.try_once_more(embedded, &told).await;
+        report.embedded = outcome.embedded as u64;
+        report.not_embedded = outcome.failure;
         self.wait_until_published(&mut report).await;
         Ok(Report { repo_url: root.repo_url, commit: root.commit, ..report })
+    }
+
+    /// What stopped embedding while files were still being read may be over by now.
+    async fn try_once_more(&self, first: Outcome, tell: &(dyn Fn(usize) + Send + Sync)) -> Outcome {
+        if !first.failure.as_ref().is_some_and(|failure| failure.kind.retryable()) {
+            return first;
+        }
+        let (_, nothing_follows) = watch::channel(());
+        let told = |embedded: usize| tell(first.embedded + embedded);
+        let second = embed::missing(&self.ports, Wanted::All, nothing_follows, &told).await;
+        Outcome { embedded: first.embedded + second.embedded, failure: second.failure }
     }
 
     /// Files what is ready, in short transactions, and counts everything. `filed` hears of each.

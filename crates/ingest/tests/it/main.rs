@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
 
 mod attacks;
+mod crash;
 mod documents;
 mod folders;
 mod golden;

@@ -161,8 +161,12 @@ async fn credentials_are_neither_kept_nor_told() {
 #[tokio::test]
 async fn a_repository_that_is_too_large_is_refused() {
     let library = Library::new();
-    let noise: Vec<u8> =
-        (0..3_000_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33).to_le_bytes()[0]).collect();
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        state.to_be_bytes()[0]
+    };
+    let noise: Vec<u8> = (0..3_000_000).map(|_| next()).collect();
     library.write("noise.bin", noise);
     commit(&library.root());
     let limits = Limits { fetch_bytes: 1 << 20, ..Limits::default() };

@@ -84,25 +84,20 @@ impl Embedded {
     }
 }
 
-/// Some chunks of documents that have no vector of a model.
+/// All chunks of documents that have no vector of a model.
 pub(super) fn missing_of(
     db: &Connection,
     who: &Principal,
     documents: &[DocumentId],
     model: &str,
-    limit: usize,
 ) -> rusqlite::Result<Vec<Unembedded>> {
     let mut missing = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM documents CROSS JOIN chunks ON document = documents.number
-         WHERE documents.tenant = ?3 AND documents.id = ?4 AND {WITHOUT} ORDER BY ordinal LIMIT ?5"
+         WHERE documents.tenant = ?3 AND documents.id = ?4 AND {WITHOUT} ORDER BY ordinal"
     ))?;
     let mut found = Vec::new();
     for id in documents {
-        let left = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
-        if left == 0 {
-            break;
-        }
-        let rows = missing.query(params![0, model, who.tenant, id.0.as_bytes(), left])?;
+        let rows = missing.query(params![0, model, who.tenant, id.0.as_bytes()])?;
         found.extend(from_rows(db, rows)?);
     }
     Ok(found)
