@@ -1,22 +1,53 @@
-//! Wiring: the one place that knows which provider and which store stand behind the ports.
+//! Wiring: the one place that knows which provider, which store and which index stand behind the ports.
+
+mod clock;
+mod embedder;
+mod knowledge;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use domain::{Clock, Embedder, Provider, Timestamp};
+use domain::{Clock, Provider};
 use engine::{Engine, Limits, Ports, Providers};
-use models::embedder::BertEmbedder;
-use models::files::Files;
-use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
+use ingest::Pipeline;
+use providers::{HttpProvider, Ollama, OpenAi, Order};
+use retrieval::Follower;
+use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{self, EmbeddingKind, ProviderKind, ProviderSettings, Settings, StorageKind};
+use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind};
+use clock::SystemClock;
+pub(crate) use knowledge::Knowledge;
+use knowledge::Searched;
 
-/// An engine as the settings want it.
-pub(crate) fn engine(settings: &Settings) -> Result<Engine, String> {
+/// A server, wired.
+pub(crate) struct Wired {
+    /// What it stands on.
+    pub(crate) parts: Parts,
+    /// What documents go through on their way in.
+    pub(crate) pipeline: Arc<Pipeline>,
+    /// What keeps the index up to the catalog.
+    pub(crate) follower: Arc<Follower>,
+}
+
+/// A server as the settings want it.
+pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
+    // First, since it takes the folder's lock: a second server is told what is wrong.
     let ports = ports(settings)?;
-    Ok(Engine::new(ports, providers(settings)?, limits(settings), settings.generation.temperature))
+    let knowledge = Knowledge::open(settings)?;
+    let Searched { follower, retriever } = knowledge.search(settings).await?;
+    let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
+    let parts = Parts {
+        engine: Engine::new(ports, providers(settings)?, limits(settings), settings.generation.temperature),
+        embedder: knowledge.embedder,
+        knowledge: server::Knowledge {
+            catalog: knowledge.catalog,
+            ingest: pipeline.clone(),
+            retriever,
+            published: follower.clone(),
+        },
+    };
+    Ok(Wired { parts, pipeline, follower })
 }
 
 fn ports(settings: &Settings) -> Result<Ports, String> {
@@ -41,12 +72,16 @@ fn durable_settings(settings: &Settings) -> DurableSettings {
     let storage = &settings.storage;
     DurableSettings {
         folder: settings.data_dir.clone(),
-        durability: match storage.durability {
-            settings::Durability::Process => Durability::Process,
-            settings::Durability::Power => Durability::Power,
-        },
+        durability: durability(settings),
         journal: JournalLimits { segment_bytes: storage.segment_bytes, journal_bytes: storage.journal_bytes },
         cache_bytes: storage.cache_bytes,
+    }
+}
+
+fn durability(settings: &Settings) -> Durability {
+    match settings.storage.durability {
+        settings::Durability::Process => Durability::Process,
+        settings::Durability::Power => Durability::Power,
     }
 }
 
@@ -99,56 +134,4 @@ fn provider(name: &str, settings: &ProviderSettings) -> Result<Arc<dyn Provider>
         ProviderKind::Openai => OpenAi::new(http).map(|provider| Arc::new(provider) as _),
     };
     provider.map_err(|error| format!("providers.{name}.{error}"))
-}
-
-/// An embedder as the settings want it. One in this process is there at once, and gets ready by itself.
-pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String> {
-    let embedding = &settings.embedding;
-    let remote = match embedding.kind {
-        EmbeddingKind::Embedded => return Ok(Arc::new(embedded_model(settings))),
-        EmbeddingKind::Ollama => RemoteEmbedder::ollama,
-        EmbeddingKind::Openai => RemoteEmbedder::openai,
-    };
-    let embedder = remote(HttpEmbedder {
-        name: "embedding".to_owned(),
-        base_url: embedding.base_url.clone().unwrap_or_default(),
-        model: embedding.model.clone().unwrap_or_default(),
-        api_key: embedding.api_key.as_ref().map(|key| key.expose().into()),
-        connect: embedding.connect,
-        proxy: embedding.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
-        dimension: embedding.dimension,
-        token_limit: embedding.token_limit,
-        batches: Batches {
-            texts: embedding.batch_texts,
-            bytes: embedding.batch_bytes,
-            calls: embedding.calls,
-        },
-        timeout: embedding.timeout,
-        retries: Retries::default(),
-    });
-    Ok(Arc::new(embedder.map_err(|error| format!("embedding.{error}"))?))
-}
-
-fn embedded_model(settings: &Settings) -> BertEmbedder {
-    let limits = models::embedder::Limits::default();
-    match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
-        settings::EmbeddedModel::Folder(folder) => {
-            BertEmbedder::open(folder.display().to_string(), folder, limits)
-        }
-        settings::EmbeddedModel::Known(model) => {
-            let files = Files::new(settings.models.dir.clone());
-            let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
-            BertEmbedder::find_and_open(&model.name, locate, limits)
-        }
-    }
-}
-
-/// The machine's clock.
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
-    }
 }

@@ -1,6 +1,7 @@
 //! What tests and first tries need instead of the real thing: a fake model server whose faults are in the
 //! model's name, and in-process pieces that a test drives by hand on paused time.
 
+mod catalog;
 mod clock;
 mod embedder;
 mod embeddings;
@@ -19,6 +20,7 @@ mod speech;
 mod vectors;
 mod vendor;
 
+pub use catalog::FailingCatalog;
 pub use clock::PausedClock;
 pub use embedder::FakeEmbedder;
 pub use fake_model::FakeModel;

@@ -151,11 +151,14 @@ fn each_kind_of_provider_has_its_own_defaults() {
 
 #[test]
 fn a_kind_that_is_not_built_stops_the_start_only_if_it_would_be_used() {
-    let unused = "[providers.local]\n[providers.inside]\nkind = 'embedded'\n[index]\nkind = 'qdrant'\n";
+    let unused = "[providers.local]\n[providers.inside]\nkind = 'embedded'\n";
     assert_eq!(file(unused).settings().providers.keys().collect::<Vec<_>>(), ["local"]);
-    let used = format!("{unused}[[generation.orders]]\nowner = '*'\nproviders = ['inside', 'local']\n");
+    let used = format!(
+        "{unused}[index]\nkind = 'qdrant'\n[[generation.orders]]\nowner = '*'\nproviders = ['inside', 'local']\n"
+    );
     let problems = file(&used).problems();
     assert!(problems.contains("providers.inside.kind (test.toml, line 3)"), "{problems}");
+    assert!(problems.contains("index.kind (test.toml, line 5)"), "{problems}");
     assert!(problems.contains("not built yet"), "{problems}");
 }
 

@@ -3,6 +3,7 @@
 mod generation;
 mod health;
 mod history;
+mod knowledge;
 
 use std::str::FromStr;
 
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Router<App> {
         .merge(generation::routes())
         .merge(health::routes())
         .merge(history::routes())
+        .merge(knowledge::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
 }

@@ -42,7 +42,8 @@ async fn being_asked_for_health_often_asks_no_model() {
 async fn an_orchestrator_learns_that_the_server_lives_and_is_ready() {
     let world = Setup::new().unreachable("local", Kind::Ollama).start().await;
     assert_eq!(world.get("/health/live").await.json(200).await, json!({"status": "live"}));
-    let ready = json!({"status": "ready", "services": {"embedding": {"status": "up"}}});
+    let services = json!({"embedding": {"status": "up"}, "index": {"status": "up"}});
+    let ready = json!({"status": "ready", "services": services});
     assert_eq!(world.get("/health/ready").await.json(200).await, ready);
 }
 
@@ -66,4 +67,17 @@ async fn being_asked_often_whether_it_is_ready_asks_the_embedder_seldom() {
     }
     assert_eq!(world.fake.embeddings(), []);
     assert!(world.fake.requests().len() <= 2, "{:?}", world.fake.requests());
+}
+
+#[tokio::test]
+async fn a_server_whose_index_is_behind_its_catalog_is_ready_and_says_so() {
+    let world = Setup::of("fake").start().await;
+    world.catalog.fail(true);
+    let ready = world.get("/health/ready").await.json(200).await;
+    assert_eq!(
+        (&ready["status"], &ready["services"]["index"]["status"]),
+        (&json!("ready"), &json!("degraded"))
+    );
+    let message = ready["services"]["index"]["message"].as_str().expect("it says why");
+    assert!(message.contains("not all are found yet"), "{message}");
 }

@@ -1,4 +1,5 @@
-//! The contract of the generation dialect, over real sockets: the general rules and every call but sockets.
+//! The contract of the generation dialect and of the knowledge base, over real sockets: the general rules and every
+//! call but sockets.
 
 mod bad_input;
 mod cancel;
@@ -13,6 +14,7 @@ mod harness;
 mod health;
 mod history;
 mod idempotency;
+mod knowledge;
 mod leaving;
 mod limits;
 mod prompts;

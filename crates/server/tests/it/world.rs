@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testing::{Ending, FailingJournal, FakeModel, Seen};
+use testing::{Ending, FailingCatalog, FailingJournal, FakeModel, Seen};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -22,6 +22,7 @@ pub(crate) struct World {
     pub(crate) address: SocketAddr,
     pub(crate) fake: FakeModel,
     pub(crate) journal: Arc<FailingJournal>,
+    pub(crate) catalog: Arc<FailingCatalog>,
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) serving: JoinHandle<io::Result<()>>,
 }
