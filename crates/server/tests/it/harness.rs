@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Embedder, Journal, Provider};
-use engine::{Engine, Limits, Ports, Providers};
+use domain::{Embedder, Journal, NothingFound, Provider, Retriever};
+use engine::{Answering, Engine, Limits, Ports, Providers};
 use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
 use server::{Parts, Settings};
 use storage::{Memory, MemoryLimits};
-use testing::{FailingJournal, FakeModel, PausedClock};
+use testing::{FailingJournal, FakeModel, PausedClock, ScriptedRetriever};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     context_window: usize,
     settings: Settings,
     embeds: bool,
+    retriever: Arc<dyn Retriever>,
+    answering: Answering,
     providers: Vec<(&'static str, Member)>,
     order: Option<Vec<&'static str>>,
     owner_orders: Vec<(&'static str, Vec<&'static str>)>,
@@ -59,6 +61,8 @@ impl Setup {
             context_window: 8192,
             settings: Settings { body_bytes: 1 << 20, allowed_origins: Vec::new() },
             embeds: true,
+            retriever: Arc::new(ScriptedRetriever::nothing()),
+            answering: Answering { temperature: 0.0, context_tokens: 1_000, nothing_found: None },
             providers: Vec::new(),
             order: None,
             owner_orders: Vec::new(),
@@ -109,6 +113,18 @@ impl Setup {
         self
     }
 
+    /// Passages are found by this one.
+    pub(crate) fn retriever(mut self, retriever: impl Retriever + 'static) -> Self {
+        self.retriever = Arc::new(retriever);
+        self
+    }
+
+    /// What is done when nothing is found, whatever the dialect would do.
+    pub(crate) fn when_nothing_found(mut self, what: NothingFound) -> Self {
+        self.answering.nothing_found = Some(what);
+        self
+    }
+
     /// Nobody listens where the embedder should be.
     pub(crate) fn without_embedder(mut self) -> Self {
         self.embeds = false;
@@ -135,10 +151,11 @@ impl Setup {
             journal: journal.clone() as Arc<dyn Journal>,
             sessions: memory.clone(),
             history: memory,
+            retriever: self.retriever.clone(),
             clock: Arc::new(PausedClock::new()),
         };
         let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
-        let engine = Engine::new(ports, routes, self.limits, 0.0);
+        let engine = Engine::new(ports, routes, self.limits, self.answering);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (stop, stopped) = oneshot::channel();
