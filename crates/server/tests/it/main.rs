@@ -15,6 +15,7 @@ mod history;
 mod idempotency;
 mod leaving;
 mod limits;
+mod passages;
 mod prompts;
 mod providers_in_order;
 mod resume;

@@ -21,7 +21,7 @@ async fn an_answer_is_its_tokens_and_one_done() {
             assert_eq!(answer.text(), fake_text(40));
             let done = answer.done("stop");
             assert_eq!((&done["provider"], &done["model"]), (&json!("local"), &json!("fake,tokens=40")));
-            assert_eq!((&done["sources"], &done["retrievalMs"]), (&json!([]), &json!(0)));
+            assert_eq!((&done["sources"], &done["retrievalMs"]), (&json!([]), &json!(3)));
             assert!(done["timeToFirstTokenMs"].as_u64().is_some_and(|millis| millis < 10_000), "{done}");
             assert!(done["tokensPerSecond"].as_f64().is_some_and(|rate| rate > 0.0), "{done}");
             assert_eq!(
