@@ -24,7 +24,7 @@ test: setup-tests
 
 ## The long versions of the tests.
 soak: setup-tests
-	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 scripts/test
+	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 NEXTEST_PROFILE=soak scripts/test
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup
