@@ -4,7 +4,7 @@ ARGS ?=
 # The settings file that ARGS name, for commands that take no other flag of the server.
 CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp -e '--config[= ][^ ]+')
 
-.PHONY: run fake test soak bench bench-embed setup setup-tests
+.PHONY: run fake test soak bench bench-embed bench-ingest setup setup-tests
 
 ## Builds what is missing, fetches the models that the settings use, and starts the server.
 ## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
@@ -36,6 +36,11 @@ bench-embed: setup
 	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
 	cargo build --quiet --release --package bench --bin embed
 	python="$$(bench/embed/setup)" && cargo run --quiet --release --package bench --bin embed -- --python "$$python" $(ARGS)
+
+## How fast files are taken in, beside the embedder alone.
+bench-ingest: setup
+	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	cargo run --quiet --release --package bench --bin ingest -- $(ARGS)
 
 ## Installs the Debian packages that building, and testing, need where they are missing.
 setup:

@@ -2,6 +2,7 @@
 //! model's name, and in-process pieces that a test drives by hand on paused time.
 
 mod clock;
+mod embedder;
 mod embeddings;
 mod fake_model;
 mod journal;
@@ -20,6 +21,7 @@ mod vectors;
 mod vendor;
 
 pub use clock::PausedClock;
+pub use embedder::FakeEmbedder;
 pub use fake_model::FakeModel;
 pub use journal::{FailingJournal, SlowJournal};
 pub use models::models_folder;

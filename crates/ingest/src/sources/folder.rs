@@ -1,0 +1,98 @@
+//! A folder: its files, without what `.gitignore` names and without links, whose targets may lie anywhere.
+
+mod walk;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::repository::address;
+use super::repository::command::Git;
+use super::{Entry, File, Limits, Opened, Root, Skip, Source, SourceError, Unread, site};
+use crate::names::Site;
+use walk::Walk;
+
+/// A folder. If it lies in a git repository, its documents are the repository's, by their paths in it.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The site that its pages are shown on; without one, the site whose settings lie in it.
+    pub site: Option<Site>,
+    /// How much of it is read.
+    pub limits: Limits,
+}
+
+impl Source for Folder {
+    fn open(&self) -> Result<Box<dyn Opened>, SourceError> {
+        let at = |error: &dyn std::fmt::Display| SourceError(format!("{}: {error}", self.path.display()));
+        let path = fs::canonicalize(&self.path).map_err(|error| at(&error))?;
+        let names = fs::read_dir(&path).map_err(|error| at(&error))?;
+        let names: Vec<String> =
+            names.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let (repo_url, prefix) = whereabouts(&path);
+        let walk = Walk { root: &path, is_in_repository: prefix.is_some(), limits: self.limits };
+        let entries = walk.entries().map_err(|error| at(&error))?;
+        let root = Root {
+            kind: domain::Source::Folder,
+            prefix: prefix.unwrap_or_default(),
+            repo_url,
+            commit: None,
+            site: site::of(self.site.as_ref(), names.iter().map(String::as_str)),
+        };
+        Ok(Box::new(OpenedFolder { root, path, limits: self.limits, entries: entries.into_iter() }))
+    }
+}
+
+struct OpenedFolder {
+    root: Root,
+    path: PathBuf,
+    limits: Limits,
+    entries: std::vec::IntoIter<Entry>,
+}
+
+impl Opened for OpenedFolder {
+    fn root(&self) -> &Root {
+        &self.root
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.entries.len() as u64)
+    }
+
+    fn next(&mut self) -> Option<Entry> {
+        self.entries.next()
+    }
+
+    fn read(&mut self, file: &File) -> Result<Vec<u8>, Unread> {
+        let path = self.path.join(&file.path);
+        // What was a file when the folder was walked may be a link now.
+        match fs::canonicalize(&path) {
+            Ok(real) if real == path => {}
+            Ok(_) => return Err(Unread::Skipped(Skip::Link)),
+            Err(error) => return Err(failed(&error)),
+        }
+        let mut bytes = Vec::new();
+        let opened = fs::File::open(&path).map_err(|error| failed(&error))?;
+        opened.take(self.limits.file_bytes + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+        if bytes.len() as u64 > self.limits.file_bytes {
+            return Err(Unread::Skipped(Skip::Oversized));
+        }
+        Ok(bytes)
+    }
+}
+
+fn failed(error: &io::Error) -> Unread {
+    Unread::Failed(format!("it cannot be read: {error}"))
+}
+
+/// The root that a folder's documents have: its git origin and the folder's path in that, else the folder itself.
+fn whereabouts(path: &Path) -> (String, Option<String>) {
+    let in_repository = || {
+        let git = Git::in_folder(path);
+        let origin = git.line(&["config", "--get", "remote.origin.url"])?;
+        let prefix = git.line(&["rev-parse", "--show-prefix"])?;
+        Some((address::without_credentials(&origin), Some(prefix)))
+    };
+    in_repository().unwrap_or_else(|| (address::of_path(path), None))
+}
