@@ -102,7 +102,7 @@ impl Retriever for HybridRetriever {
             ranked
         };
         let ranked = match self.fusion {
-            Fusion::ReciprocalRank => pick(candidates),
+            Fusion::ReciprocalRank | Fusion::Words | Fusion::Meaning => pick(candidates),
             Fusion::Weighted => {
                 let began = begin(StageName::Reranking, stages);
                 let ranked = pick(candidates);
