@@ -44,6 +44,7 @@ use tree::Tree;
 
 pub(crate) use embedding::EmbeddingKind;
 pub(crate) use generation::WhenNothingFound;
+pub(crate) use knowledge::{Chunking, RerankKind};
 pub(crate) use mistake::suggestion;
 pub(crate) use models::EmbeddedModel;
 pub(crate) use providers::{ProviderKind, ProviderSettings};
