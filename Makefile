@@ -4,7 +4,9 @@ ARGS ?=
 # The settings file that ARGS name, for commands that take no other flag of the server.
 CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp -e '--config[= ][^ ]+')
 
-.PHONY: run fake test soak bench bench-embed bench-ingest setup setup-tests
+DATA ?=
+
+.PHONY: run fake test soak eval bench bench-embed bench-ingest bench-search setup setup-tests
 
 ## Builds what is missing, fetches the models that the settings use, and starts the server.
 ## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
@@ -24,7 +26,16 @@ test: setup-tests
 
 ## The long versions of the tests.
 soak: setup-tests
-	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 scripts/test
+	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 NEXTEST_PROFILE=soak scripts/test
+
+## How good what is found is, on every collection (in BEIR's form) of a folder: `make eval DATA=DIR`. The figures are
+## in docs/retrieval.md.
+eval: setup
+	@test -n "$(DATA)" || { echo 'make eval: say where the collections are, as in DATA=../collections' >&2; exit 2; }
+	cargo run --quiet --release --package cli -- models pull --quiet $(CONFIG)
+	@for corpus in $(DATA)/*/corpus.jsonl; do \
+		cargo run --quiet --release --package cli -- eval --parts $(ARGS) "$${corpus%/*}" || exit 1; \
+	done
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup
@@ -41,6 +52,13 @@ bench-embed: setup
 bench-ingest: setup
 	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
 	cargo run --quiet --release --package bench --bin ingest -- $(ARGS)
+
+## How long a search takes with 100,000 chunks, and in an index of a million; the figures are in docs/retrieval.md.
+bench-search: setup
+	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	cargo build --quiet --release --package bench --bin search
+	cargo run --quiet --release --package bench --bin search -- $(ARGS)
+	cargo run --quiet --release --package bench --bin search -- --chunks 1000000 --questions 20 --index-only
 
 ## Installs the Debian packages that building, and testing, need where they are missing.
 setup:

@@ -7,16 +7,17 @@ mod knowledge;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{Clock, Provider};
-use engine::{Engine, Limits, Ports, Providers};
+use domain::{Clock, History, Journal, NothingFound, Provider, Retriever, Sessions};
+use engine::{Answering, Engine, Limits, Ports, Providers};
 use ingest::Pipeline;
 use providers::{HttpProvider, Ollama, OpenAi, Order};
 use retrieval::Follower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind};
+use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind, WhenNothingFound};
 use clock::SystemClock;
+pub(crate) use embedder::embedder;
 pub(crate) use knowledge::Knowledge;
 use knowledge::Searched;
 
@@ -33,12 +34,12 @@ pub(crate) struct Wired {
 /// A server as the settings want it.
 pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     // First, since it takes the folder's lock: a second server is told what is wrong.
-    let ports = ports(settings)?;
+    let history = history(settings)?;
     let knowledge = Knowledge::open(settings)?;
     let Searched { follower, retriever } = knowledge.search(settings).await?;
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
     let parts = Parts {
-        engine: Engine::new(ports, providers(settings)?, limits(settings), settings.generation.temperature),
+        engine: engine(settings, history, retriever.clone())?,
         embedder: knowledge.embedder,
         knowledge: server::Knowledge {
             catalog: knowledge.catalog,
@@ -50,22 +51,40 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     Ok(Wired { parts, pipeline, follower })
 }
 
-fn ports(settings: &Settings) -> Result<Ports, String> {
+/// What keeps sessions, prompts and their logs, as the engine's ports.
+type Kept = (Arc<dyn Journal>, Arc<dyn Sessions>, Arc<dyn History>);
+
+fn history(settings: &Settings) -> Result<Kept, String> {
     let storage = &settings.storage;
-    let clock = Arc::new(SystemClock);
     Ok(match storage.kind {
         StorageKind::Memory => {
             let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
             let memory = Arc::new(Memory::new(limits));
-            Ports { journal: memory.clone(), sessions: memory.clone(), history: memory, clock }
+            (memory.clone(), memory.clone(), memory)
         }
         StorageKind::Sqlite => {
-            let durable = Durable::open(&durable_settings(settings), clock.now());
+            let durable = Durable::open(&durable_settings(settings), SystemClock.now());
             let durable = Arc::new(durable.map_err(|error| format!("storage: {error}"))?);
-            Ports { journal: durable.clone(), sessions: durable.clone(), history: durable, clock }
+            (durable.clone(), durable.clone(), durable)
         }
         StorageKind::Postgres => unreachable!("settings refuse what is not built"),
     })
+}
+
+fn engine(settings: &Settings, history: Kept, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
+    let (journal, sessions, history) = history;
+    let ports = Ports { journal, sessions, history, retriever, clock: Arc::new(SystemClock) };
+    let generation = &settings.generation;
+    let answering = Answering {
+        temperature: generation.temperature,
+        context_tokens: generation.context_tokens,
+        nothing_found: match generation.when_nothing_found {
+            WhenNothingFound::Dialect => None,
+            WhenNothingFound::Answer => Some(NothingFound::Answer),
+            WhenNothingFound::SaySo => Some(NothingFound::SaySo),
+        },
+    };
+    Ok(Engine::new(ports, providers(settings)?, limits(settings), answering))
 }
 
 fn durable_settings(settings: &Settings) -> DurableSettings {

@@ -133,3 +133,19 @@ fn tune(connection: &mut TcpStream) {
         warn!(%error, "a connection could not be tuned");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tokens_leave_at_once_and_peers_that_vanish_are_noticed() -> io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let _client = TcpStream::connect(listener.local_addr()?).await?;
+        let (mut connection, _) = listener.accept().await?;
+        assert!(!connection.nodelay()? && !SockRef::from(&connection).keepalive()?);
+        tune(&mut connection);
+        assert!(connection.nodelay()? && SockRef::from(&connection).keepalive()?);
+        Ok(())
+    }
+}

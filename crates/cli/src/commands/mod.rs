@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod config;
+mod eval;
 mod ingest;
 mod models;
 mod reindex;
@@ -42,6 +43,8 @@ enum Command {
     /// Shows or checks the settings
     #[command(subcommand)]
     Config(config::Config),
+    /// Measures what is found for questions whose answers are known
+    Eval(eval::Eval),
     /// Lists or fetches the models that run in this process
     #[command(subcommand)]
     Models(models::Models),
@@ -76,6 +79,7 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<(),
         Command::Search(search) => search::run(&search, environment),
         Command::Reindex(reindex) => reindex::run(&reindex, environment),
         Command::Config(config) => config::run(&config, environment),
+        Command::Eval(eval) => eval::run(&eval, environment),
         Command::Models(models) => models::run(&models, environment),
     }
 }

@@ -9,7 +9,6 @@ use super::{Environment, Settings};
 const UNUSED: &[&str] = &[
     "server.trusted_proxies",
     "server.drain_seconds",
-    "generation.when_nothing_found",
     "index.url",
     "index.api_key_env",
     "index.collection",

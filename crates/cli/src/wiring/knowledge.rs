@@ -33,7 +33,7 @@ impl Knowledge {
                 .map_err(|StorageError(reason)| format!("storage: {reason}"))?,
             StorageKind::Postgres => unreachable!("settings refuse what is not built"),
         };
-        Ok(Self { catalog: Arc::new(catalog), embedder: embedder::embedder(settings)? })
+        Ok(Self { catalog: Arc::new(catalog), embedder: embedder(settings)? })
     }
 
     /// The way of documents into the catalog, and on into what is searched if that is in this process.

@@ -6,6 +6,7 @@ mod config;
 mod crash;
 mod demos;
 mod embedding;
+mod eval;
 mod full_disk;
 mod logs;
 mod models;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Catalog, Embedder, Index, Journal, Provider};
-use engine::{Engine, Limits, Ports, Providers};
+use domain::{Catalog, Embedder, Index, Journal, NothingFound, Provider, Retriever};
+use engine::{Answering, Engine, Limits, Ports, Providers};
 use ingest::Pipeline;
 use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
 use server::{Parts, Settings};
 use storage::{Knowledge, Memory, MemoryLimits};
-use testing::{FailingCatalog, FailingJournal, FakeModel, PausedClock};
+use testing::{FailingCatalog, FailingJournal, FakeModel, PausedClock, ScriptedRetriever};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -34,6 +34,8 @@ pub(crate) struct Setup {
     settings: Settings,
     /// None if nobody listens where the embedder should be.
     embedding_model: Option<String>,
+    retriever: Arc<dyn Retriever>,
+    answering: Answering,
     providers: Vec<(&'static str, Member)>,
     order: Option<Vec<&'static str>>,
     owner_orders: Vec<(&'static str, Vec<&'static str>)>,
@@ -67,6 +69,8 @@ impl Setup {
                 allowed_origins: Vec::new(),
             },
             embedding_model: Some("fake".to_owned()),
+            retriever: Arc::new(ScriptedRetriever::nothing()),
+            answering: Answering { temperature: 0.0, context_tokens: 1_000, nothing_found: None },
             providers: Vec::new(),
             order: None,
             owner_orders: Vec::new(),
@@ -117,6 +121,18 @@ impl Setup {
         self
     }
 
+    /// Passages are found by this one.
+    pub(crate) fn retriever(mut self, retriever: impl Retriever + 'static) -> Self {
+        self.retriever = Arc::new(retriever);
+        self
+    }
+
+    /// What is done when nothing is found, whatever the dialect would do.
+    pub(crate) fn when_nothing_found(mut self, what: NothingFound) -> Self {
+        self.answering.nothing_found = Some(what);
+        self
+    }
+
     /// Nobody listens where the embedder should be.
     pub(crate) fn without_embedder(mut self) -> Self {
         self.embedding_model = None;
@@ -149,12 +165,13 @@ impl Setup {
             journal: journal.clone() as Arc<dyn Journal>,
             sessions: memory.clone(),
             history: memory,
+            retriever: self.retriever.clone(),
             clock: Arc::new(PausedClock::new()),
         };
         let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
         let catalog = Arc::new(FailingCatalog::new(Arc::new(Knowledge::in_memory())));
         let knowledge = knowledge(catalog.clone(), embedder.clone());
-        let engine = Engine::new(ports, routes, self.limits, 0.0);
+        let engine = Engine::new(ports, routes, self.limits, self.answering);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (stop, stopped) = oneshot::channel();

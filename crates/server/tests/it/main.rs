@@ -17,6 +17,7 @@ mod idempotency;
 mod knowledge;
 mod leaving;
 mod limits;
+mod passages;
 mod prompts;
 mod providers_in_order;
 mod resume;

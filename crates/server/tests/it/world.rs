@@ -102,6 +102,17 @@ impl World {
         .await
     }
 
+    /// Waits until a model is asked and the prompt's log has so many texts and thoughts of it.
+    pub(crate) async fn until_said(&self, prompt: &str, said: usize) {
+        self.fake.wait_until(|seen| !seen.is_empty()).await;
+        let mut events = self.get(&format!("/api/prompts/{prompt}/events")).await;
+        let mut log = String::new();
+        while log.matches("\nevent: text\n").count() + log.matches("\nevent: reasoning\n").count() < said {
+            let chunk = events.chunk().await.expect("a stream ends properly").expect("the model says more");
+            log.push_str(str::from_utf8(&chunk).expect("a chunk has whole events"));
+        }
+    }
+
     /// Makes sure that the server has noticed what its clients did before, such as leaving: it runs in the
     /// test's own thread, and takes what happens in order.
     pub(crate) async fn settle(&self) {
