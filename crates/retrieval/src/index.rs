@@ -150,8 +150,7 @@ impl Index for EmbeddedIndex {
         let label = Label::new(changes.revision, &self.model);
         let applied = tokio::task::spawn_blocking(move || {
             writer.commit(changes, &label)?;
-            reader.reload()?;
-            let new = Snapshot::new(label.revision, &reader.searcher(), fields, Some(&earlier))?;
+            let new = Snapshot::latest(label.revision, &reader, fields, &earlier)?;
             *snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
             Ok(())
         });

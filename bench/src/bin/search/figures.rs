@@ -1,5 +1,6 @@
 //! What the rounds gave, and how it is told.
 
+use std::fmt::Debug;
 use std::time::Instant;
 
 /// How long each thing took, in milliseconds, in the order in which they were first measured.
@@ -8,9 +9,13 @@ pub(crate) struct Figures(Vec<(&'static str, Vec<f64>)>);
 
 impl Figures {
     /// Waits for something, and remembers how long it took.
-    pub(crate) async fn time<T>(&mut self, what: &'static str, future: impl Future<Output = T>) -> T {
+    pub(crate) async fn time<T, E: Debug>(
+        &mut self,
+        what: &'static str,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> T {
         let began = Instant::now();
-        let outcome = future.await;
+        let outcome = future.await.expect("what is measured works");
         let took = began.elapsed().as_secs_f64() * 1000.0;
         match self.0.iter_mut().find(|(name, _)| *name == what) {
             Some((_, times)) => times.push(took),

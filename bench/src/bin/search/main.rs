@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use clap::Parser;
 use domain::{
-    Catalog, Changes, ChunkId, Embedder, Filters, Index, Principal, Query, Retriever, Search, Urgency,
+    Catalog, Changes, ChunkId, Embedder, Failure, Filters, Found, Index, Principal, Query, Retriever, Search,
+    Urgency,
 };
 use models::embedder::{BertEmbedder, Limits};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
@@ -137,8 +138,7 @@ impl Bench {
         if !self.whole {
             return;
         }
-        let best: Vec<ChunkId> =
-            found.expect("it is searched").iter().take(10).map(|candidate| candidate.chunk).collect();
+        let best: Vec<ChunkId> = found.iter().take(10).map(|candidate| candidate.chunk).collect();
         figures
             .time("ten passages from the catalog", self.knowledge.pieces(&Principal::local(), &best))
             .await;
@@ -147,12 +147,11 @@ impl Bench {
         figures.time("search with embedding", self.retrieve(Arc::clone(&self.embedder) as _, text)).await;
     }
 
-    async fn retrieve(&self, embedder: Arc<dyn Embedder>, text: &str) {
+    async fn retrieve(&self, embedder: Arc<dyn Embedder>, text: &str) -> Result<Found, Failure> {
         let (catalog, index) = (Arc::clone(&self.knowledge) as _, Arc::clone(&self.index) as _);
         let retriever = HybridRetriever::new(catalog, index, embedder, Fusion::Weighted);
         let query = Query { text: text.to_owned(), filters: Filters::new(), limit: 10, threshold: None };
-        let found = retriever.retrieve(&Principal::local(), query, &|_| {}).await.expect("it is searched");
-        assert_eq!(found.passages.len(), 10);
+        retriever.retrieve(&Principal::local(), query, &|_| {}).await
     }
 }
 

@@ -124,6 +124,11 @@ fn document(numbers: std::ops::Range<usize>) -> NewDocument {
 fn words(seed: u64, count: usize) -> String {
     let mut random = Random(seed);
     let word = |_| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 1 up to the vocabulary's size"
+        )]
         let rank = VOCABULARY.powf(random.fraction()) as u64;
         // Letters only: digits would be words of their own.
         let letters = [rank, rank / 26, rank / 676, rank / 17_576].map(|digit| b'a' + (digit % 26) as u8);
@@ -160,6 +165,7 @@ impl Random {
     }
 
     /// About a bell around 0.
+    #[expect(clippy::cast_possible_truncation, reason = "chance need not be exact")]
     fn centred(&mut self) -> f32 {
         (0..4).map(|_| self.fraction() as f32 - 0.5).sum()
     }
