@@ -1,7 +1,7 @@
 //! A digest of everything that goes into a document: whoever has the digest need not parse or cut it again.
 
 use domain::{Metadata, Place};
-use ring::digest::{Context, SHA256, digest};
+use ring::digest::{self, Context, SHA256};
 
 use crate::chunk::Strategy;
 use crate::names::Site;
@@ -11,7 +11,7 @@ const FORMAT: &str = "1";
 
 /// What names a text exactly.
 pub(super) fn of_text(text: &[u8]) -> String {
-    let hash = digest(&SHA256, text);
+    let hash = digest::digest(&SHA256, text);
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -71,5 +71,61 @@ impl Recipe {
     fn add(&mut self, text: &str) {
         self.0.update(&(text.len() as u64).to_le_bytes());
         self.0.update(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::Budget;
+
+    #[expect(clippy::needless_pass_by_value, reason = "it is made for this call")]
+    fn digest(document: Ingredients<'_>) -> [u8; 32] {
+        Recipe::new(Strategy::Words, "model").digest(&document)
+    }
+
+    #[test]
+    fn everything_that_goes_into_a_document_changes_its_digest() {
+        let place = Place {
+            collection: "c".to_owned(),
+            repo_url: "https://example.org".to_owned(),
+            file_path: "docs/a.md".to_owned(),
+        };
+        let elsewhere = Place { collection: "d".to_owned(), ..place.clone() };
+        let metadata = Metadata::from([("name".to_owned(), "5".to_owned())]);
+        let (none, site) = (Metadata::new(), Site::default());
+        let document = || Ingredients {
+            kind: domain::Source::Folder,
+            place: &place,
+            path: "a.md",
+            title: Some("Title"),
+            metadata: &metadata,
+            site: None,
+            version: "abc",
+        };
+        let digests = [
+            digest(document()),
+            digest(Ingredients { kind: domain::Source::Git, ..document() }),
+            digest(Ingredients { place: &elsewhere, ..document() }),
+            digest(Ingredients { path: "b.md", ..document() }),
+            digest(Ingredients { title: Some(""), ..document() }),
+            digest(Ingredients { title: None, ..document() }),
+            digest(Ingredients { metadata: &none, ..document() }),
+            digest(Ingredients { site: Some(&site), ..document() }),
+            digest(Ingredients { version: "abd", ..document() }),
+        ];
+        for (number, digest) in digests.iter().enumerate() {
+            assert!(!digests[..number].contains(digest), "{number}");
+        }
+        assert_eq!(digests[0], digest(document()));
+    }
+
+    #[test]
+    fn how_documents_are_cut_changes_all_digests() {
+        let structure = Strategy::Structure(Budget::default());
+        let recipes = [(Strategy::Words, "model"), (structure, "model"), (structure, "other")];
+        let digests =
+            recipes.map(|(strategy, model)| Recipe::new(strategy, model).0.finish().as_ref().to_vec());
+        assert!(digests[0] != digests[1] && digests[1] != digests[2]);
     }
 }

@@ -27,19 +27,15 @@ impl Source for Folder {
     fn open(&self) -> Result<Box<dyn Opened>, SourceError> {
         let at = |error: &dyn std::fmt::Display| SourceError(format!("{}: {error}", self.path.display()));
         let path = fs::canonicalize(&self.path).map_err(|error| at(&error))?;
-        let names = fs::read_dir(&path).map_err(|error| at(&error))?;
-        let names: Vec<String> =
-            names.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        if !path.is_dir() {
+            return Err(at(&"it is no folder"));
+        }
         let (repo_url, prefix) = whereabouts(&path);
         let walk = Walk { root: &path, is_in_repository: prefix.is_some(), limits: self.limits };
         let entries = walk.entries().map_err(|error| at(&error))?;
-        let root = Root {
-            kind: domain::Source::Folder,
-            prefix: prefix.unwrap_or_default(),
-            repo_url,
-            commit: None,
-            site: site::of(self.site.as_ref(), names.iter().map(String::as_str)),
-        };
+        let site = site::of(self.site.as_ref(), &entries, |file| read(&path, file, self.limits));
+        let prefix = prefix.unwrap_or_default();
+        let root = Root { kind: domain::Source::Folder, prefix, repo_url, commit: None, site };
         Ok(Box::new(OpenedFolder { root, path, limits: self.limits, entries: entries.into_iter() }))
     }
 }
@@ -65,21 +61,25 @@ impl Opened for OpenedFolder {
     }
 
     fn read(&mut self, file: &File) -> Result<Vec<u8>, Unread> {
-        let path = self.path.join(&file.path);
-        // What was a file when the folder was walked may be a link now.
-        match fs::canonicalize(&path) {
-            Ok(real) if real == path => {}
-            Ok(_) => return Err(Unread::Skipped(Skip::Link)),
-            Err(error) => return Err(failed(&error)),
-        }
-        let mut bytes = Vec::new();
-        let opened = fs::File::open(&path).map_err(|error| failed(&error))?;
-        opened.take(self.limits.file_bytes + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-        if bytes.len() as u64 > self.limits.file_bytes {
-            return Err(Unread::Skipped(Skip::Oversized));
-        }
-        Ok(bytes)
+        read(&self.path, file, self.limits)
     }
+}
+
+fn read(folder: &Path, file: &File, limits: Limits) -> Result<Vec<u8>, Unread> {
+    let path = folder.join(&file.path);
+    // What was a file when the folder was walked may be a link now.
+    match fs::canonicalize(&path) {
+        Ok(real) if real == path => {}
+        Ok(_) => return Err(Unread::Skipped(Skip::Link)),
+        Err(error) => return Err(failed(&error)),
+    }
+    let mut bytes = Vec::new();
+    let opened = fs::File::open(&path).map_err(|error| failed(&error))?;
+    opened.take(limits.file_bytes + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+    if bytes.len() as u64 > limits.file_bytes {
+        return Err(Unread::Skipped(Skip::Oversized));
+    }
+    Ok(bytes)
 }
 
 fn failed(error: &io::Error) -> Unread {

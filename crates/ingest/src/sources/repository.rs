@@ -63,13 +63,9 @@ impl Source for Repository {
             Some(commit) => tree::entries(&git, commit, self.limits)?,
             None => Vec::new(),
         };
-        let paths = entries.iter().filter_map(|entry| match entry {
-            Entry::File(file) => Some(file.path.as_str()),
-            Entry::Skipped { .. } | Entry::Failed { .. } => None,
-        });
-        let site = site::of(self.site.as_ref(), paths);
+        let mut objects = Objects::of(&git, self.limits.file_bytes)?;
+        let site = site::of(self.site.as_ref(), &entries, |file| objects.read_file(file));
         let root = Root { kind: domain::Source::Git, repo_url, prefix: String::new(), commit, site };
-        let objects = Objects::of(&git, self.limits.file_bytes)?;
         Ok(Box::new(OpenedRepository { root, entries: entries.into_iter(), objects }))
     }
 }
@@ -110,6 +106,6 @@ impl Opened for OpenedRepository {
     }
 
     fn read(&mut self, file: &File) -> Result<Vec<u8>, Unread> {
-        self.objects.read(file.version.as_deref().unwrap_or_default())
+        self.objects.read_file(file)
     }
 }

@@ -117,3 +117,44 @@ const BINARY_EXTENSIONS: [&str; 62] = [
     "rar", "rlib", "so", "sqlite", "tar", "tgz", "tif", "tiff", "ttf", "war", "wasm", "wav", "webm", "webp",
     "woff", "woff2", "xls", "xlsx", "xz", "zip",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_decides_where_it_can() {
+        for (path, expected) in [
+            ("src/lib.rs", None),
+            ("docs/environment.md", None),
+            ("keys.md", None),
+            (".github/workflows/a.yml", Some(Skip::Hidden)),
+            (".env.production", Some(Skip::Secret)),
+            ("deploy/prod.env", Some(Skip::Secret)),
+            ("Server.PEM", Some(Skip::Secret)),
+            ("web/node_modules/a/readme.md", Some(Skip::Generated)),
+            ("yarn.lock", Some(Skip::Generated)),
+            ("app.min.js", Some(Skip::Generated)),
+            ("logo.PNG", Some(Skip::Binary)),
+        ] {
+            assert_eq!(of_path(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_a_program_wrote_says_so_at_its_beginning() {
+        let generated = format!("// @{}\nfn a() {{}}\n", "generated");
+        assert_eq!(of_text("a.rs", &generated), Some(Skip::Generated));
+        let far_below = format!("{}{generated}", "// a line of a person\n".repeat(100));
+        assert_eq!(of_text("a.rs", &far_below), None);
+        assert_eq!(of_text("a.rs", "é".repeat(BEGINNING).as_str()), None);
+        assert_eq!(of_text("a.md", " \n\t"), Some(Skip::Empty));
+    }
+
+    #[test]
+    fn a_long_line_is_minified_code_but_plain_text() {
+        let line = "word ".repeat(1_000);
+        assert_eq!(of_text("a.js", &line), Some(Skip::Generated));
+        assert_eq!(of_text("a.txt", &line), None);
+    }
+}

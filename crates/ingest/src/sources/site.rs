@@ -1,13 +1,26 @@
-//! Whether a root is that of a Docusaurus site, and where its pages are shown.
+//! The Docusaurus site whose settings lie in a source's root.
 
+use super::{Entry, File, Unread};
+use crate::media;
 use crate::names::Site;
 
-/// Whether this is the name of a site's settings.
-pub(super) fn is_config(name: &str) -> bool {
-    name.strip_prefix("docusaurus.config.").is_some_and(|extension| !extension.contains('/'))
+/// The site that is asked for, else the one whose settings are among these entries.
+pub(super) fn of(
+    asked: Option<&Site>,
+    entries: &[Entry],
+    read: impl FnOnce(&File) -> Result<Vec<u8>, Unread>,
+) -> Option<Site> {
+    if let Some(asked) = asked {
+        return Some(asked.clone());
+    }
+    let settings = entries.iter().find_map(|entry| match entry {
+        Entry::File(file) if is_settings(&file.path) => Some(file),
+        Entry::File(_) | Entry::Skipped { .. } | Entry::Failed { .. } => None,
+    })?;
+    let bytes = read(settings).unwrap_or_default();
+    Some(Site::with_settings(media::decode(&bytes).unwrap_or_default()))
 }
 
-/// The site that is asked for, else the one whose settings lie in the root.
-pub(super) fn of<'a>(asked: Option<&Site>, mut names: impl Iterator<Item = &'a str>) -> Option<Site> {
-    asked.cloned().or_else(|| names.any(is_config).then(Site::default))
+fn is_settings(path: &str) -> bool {
+    path.strip_prefix("docusaurus.config.").is_some_and(|extension| !extension.contains('/'))
 }

@@ -128,10 +128,10 @@ async fn pages_of_a_docusaurus_site_have_its_routes() {
     library.write("src/page.rs", "fn a() {}\n");
     library.read(library.folder()).await;
     assert_eq!(library.documents().await["docs/01-intro.md"].document.url, None);
-    library.write("docusaurus.config.js", "module.exports = {};\n");
+    library.write("docusaurus.config.js", "module.exports = { baseUrl: '/it/' };\n");
     let report = library.read(library.folder()).await;
     assert_eq!(report.replaced, 2, "the site is part of what a page is");
-    assert_eq!(library.documents().await["docs/01-intro.md"].document.url.as_deref(), Some("/docs/intro"));
+    assert_eq!(library.documents().await["docs/01-intro.md"].document.url.as_deref(), Some("/it/docs/intro"));
     let site = Site { folder: "docs".to_owned(), route_base: "/handbook".to_owned() };
     library.read(Folder { site: Some(site), ..library.folder() }).await;
     assert_eq!(

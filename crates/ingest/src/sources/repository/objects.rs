@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use super::command::Git;
-use crate::sources::{Skip, SourceError, Unread};
+use crate::sources::{File, Skip, SourceError, Unread};
 
 /// Bytes of the line before an object.
 const HEADER_BYTES: u64 = 200;
@@ -29,8 +29,9 @@ impl Objects {
         }
     }
 
-    /// The bytes of an object.
-    pub(super) fn read(&mut self, object: &str) -> Result<Vec<u8>, Unread> {
+    /// The bytes of a file, whose version is its object.
+    pub(super) fn read_file(&mut self, file: &File) -> Result<Vec<u8>, Unread> {
+        let object = file.version.as_deref().unwrap_or_default();
         self.ask(object).unwrap_or_else(|error| {
             Err(Unread::Failed(format!("git cannot read object {object} of it: {error}")))
         })
