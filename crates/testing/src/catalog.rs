@@ -88,9 +88,8 @@ impl Catalog for FailingCatalog {
         who: &Principal,
         documents: &[DocumentId],
         model: &str,
-        limit: usize,
     ) -> Result<Vec<Unembedded>, StorageError> {
-        self.works()?.unembedded_of(who, documents, model, limit).await
+        self.works()?.unembedded_of(who, documents, model).await
     }
 
     async fn put_vectors(

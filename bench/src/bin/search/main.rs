@@ -139,7 +139,9 @@ impl Bench {
         }
         let best: Vec<ChunkId> =
             found.expect("it is searched").iter().take(10).map(|candidate| candidate.chunk).collect();
-        figures.time("ten passages from the catalog", self.knowledge.pieces(&Principal::local(), &best)).await;
+        figures
+            .time("ten passages from the catalog", self.knowledge.pieces(&Principal::local(), &best))
+            .await;
         let prepared = Arc::new(Prepared(vector.clone()));
         figures.time("search without embedding", self.retrieve(prepared, text)).await;
         figures.time("search with embedding", self.retrieve(Arc::clone(&self.embedder) as _, text)).await;

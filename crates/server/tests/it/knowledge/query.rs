@@ -126,7 +126,11 @@ async fn what_is_wrong_with_a_query_is_named() {
 #[tokio::test]
 async fn without_an_embedder_nothing_can_be_looked_for_and_that_is_told() {
     let world = Setup::of("fake").without_embedder().start().await;
-    assert_eq!(world.query(&json!({"query": "water"})).await, [] as [Value; 0], "there is nothing to find yet");
+    assert_eq!(
+        world.query(&json!({"query": "water"})).await,
+        [] as [Value; 0],
+        "there is nothing to find yet"
+    );
     world.try_ingest(&json!({"documents": [document("a.md", "water")]})).await.json(200).await;
     let refusal =
         world.try_query(&json!({"query": "water"})).await.refusal(503, "retrieval_unavailable").await;
