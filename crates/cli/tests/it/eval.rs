@@ -1,8 +1,6 @@
 //! `wellspring eval`: it agrees with a collection computed by hand, and says what is wrong with one that it cannot
 //! read.
 
-#![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
-
 use std::fs;
 use std::path::Path;
 

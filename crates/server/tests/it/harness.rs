@@ -34,7 +34,8 @@ pub(crate) struct Setup {
     settings: Settings,
     /// None if nobody listens where the embedder should be.
     embedding_model: Option<String>,
-    retriever: Arc<dyn Retriever>,
+    /// None if passages are those of the documents that were taken in.
+    retriever: Option<Arc<dyn Retriever>>,
     answering: Answering,
     providers: Vec<(&'static str, Member)>,
     order: Option<Vec<&'static str>>,
@@ -69,7 +70,7 @@ impl Setup {
                 allowed_origins: Vec::new(),
             },
             embedding_model: Some("fake".to_owned()),
-            retriever: Arc::new(ScriptedRetriever::nothing()),
+            retriever: Some(Arc::new(ScriptedRetriever::nothing())),
             answering: Answering { temperature: 0.0, context_tokens: 1_000, nothing_found: None },
             providers: Vec::new(),
             order: None,
@@ -123,7 +124,13 @@ impl Setup {
 
     /// Passages are found by this one.
     pub(crate) fn retriever(mut self, retriever: impl Retriever + 'static) -> Self {
-        self.retriever = Arc::new(retriever);
+        self.retriever = Some(Arc::new(retriever));
+        self
+    }
+
+    /// Passages are those of the documents that are taken in.
+    pub(crate) fn answers_from_documents(mut self) -> Self {
+        self.retriever = None;
         self
     }
 
@@ -161,16 +168,16 @@ impl Setup {
         let fake = FakeModel::start().await;
         let memory = Arc::new(Memory::new(MemoryLimits { bytes: 1 << 28, sessions: 10_000 }));
         let journal = Arc::new(FailingJournal::new(memory.clone()));
+        let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
+        let catalog = Arc::new(FailingCatalog::new(Arc::new(Knowledge::in_memory())));
+        let knowledge = knowledge(catalog.clone(), embedder.clone());
         let ports = Ports {
             journal: journal.clone() as Arc<dyn Journal>,
             sessions: memory.clone(),
             history: memory,
-            retriever: self.retriever.clone(),
+            retriever: self.retriever.clone().unwrap_or_else(|| knowledge.retriever.clone()),
             clock: Arc::new(PausedClock::new()),
         };
-        let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
-        let catalog = Arc::new(FailingCatalog::new(Arc::new(Knowledge::in_memory())));
-        let knowledge = knowledge(catalog.clone(), embedder.clone());
         let engine = Engine::new(ports, routes, self.limits, self.answering);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");

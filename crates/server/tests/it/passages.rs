@@ -4,6 +4,7 @@ use domain::{Failure, FailureKind, NothingFound};
 use serde_json::{Value, json};
 use testing::{ScriptedRetriever, passage};
 
+use crate::client::Call;
 use crate::deltas::{ENCODINGS, Encoding};
 use crate::harness::{KINDS, Setup};
 use crate::world::question;
@@ -57,7 +58,7 @@ async fn a_replayed_answer_has_the_same_sources() {
         let again = world.resume(encoding, &first.prompt, None).await.all().await;
         assert_eq!(again.done("stop"), first.done("stop"));
         let events = world.get(&format!("/api/prompts/{}/events", first.prompt)).await.body().await;
-        let events = String::from_utf8(events.to_vec()).expect("events are UTF-8");
+        let events = String::from_utf8(events).expect("events are UTF-8");
         for name in ["stage", "passages", "citations"] {
             assert!(events.contains(&format!("event: {name}\n")), "{events}");
         }
@@ -89,4 +90,46 @@ async fn when_nothing_is_found_the_model_is_told_so_unless_the_settings_want_a_p
     let done = answer.done("stop");
     assert_eq!((&done["sources"], &done["model"]), (&json!([]), &json!("fake,tokens=3")));
     assert!(says.fake.chats().is_empty(), "no model is asked");
+}
+
+#[tokio::test]
+async fn every_excerpt_is_in_its_document_at_the_lines_it_says() {
+    let world = Setup::of("fake,echo,tokens=20").answers_from_documents().start().await;
+    let page = |topic: &str| {
+        let section = |number| {
+            let sentence = format!("Part {number} of {topic} says something about {topic} {number}. ");
+            format!("## {topic} {number}\n\n{}\n\n", sentence.repeat(12))
+        };
+        format!("# {topic}\n\n{}", (1..=6).map(section).collect::<String>())
+    };
+    let documents: Vec<_> = ["rivers", "lakes", "wells"]
+        .iter()
+        .map(|topic| json!({"repoUrl": "https://r", "filePath": format!("{topic}.md"), "text": page(topic)}))
+        .collect();
+    let ingest = Call::post_json("/api/documents/ingest", &json!({"documents": documents}));
+    assert_eq!(world.call(ingest).await.json(200).await["successCount"], 3);
+
+    let session = world.session().await;
+    let body = json!({"sessionId": session, "prompt": "What does part 3 of lakes say?", "topK": 8});
+    let done = world.stream(Encoding::Ndjson, &body).await.all().await.done("stop").clone();
+    let sources = done["sources"].as_array().expect("sources are a list");
+    assert!(sources.len() > 2, "{done}");
+    let sent = world.fake.chats()[0].body["messages"].to_string();
+    for source in sources {
+        let id = source["documentId"].as_str().expect("a document has an id");
+        let document = world.get(&format!("/api/documents/{id}")).await.json(200).await;
+        let text = document["text"].as_str().expect("a document has a text");
+        let line = |name: &str| usize::try_from(source[name].as_u64().expect("a line is a number"));
+        let (first, last) = (line("lineStart").unwrap(), line("lineEnd").unwrap());
+        let lines: Vec<_> = text.lines().skip(first - 1).take(last + 1 - first).collect();
+        let excerpt = source["excerpt"].as_str().expect("an excerpt is a text");
+        assert!(lines.join("\n").contains(excerpt.trim()), "{source}");
+        let quoted = serde_json::to_string(excerpt.trim()).expect("a text is JSON");
+        assert!(sent.contains(quoted.trim_matches('"')), "it was in the request: {source}");
+    }
+
+    let elsewhere = json!({"sessionId": session, "prompt": "lakes", "filters": {"filePath": "wells.md"}});
+    let done = world.stream(Encoding::Ndjson, &elsewhere).await.all().await.done("stop").clone();
+    let sources = done["sources"].as_array().expect("sources are a list");
+    assert!(!sources.is_empty() && sources.iter().all(|source| source["filePath"] == "wells.md"), "{done}");
 }

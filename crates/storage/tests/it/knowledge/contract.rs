@@ -1,6 +1,6 @@
 //! What the catalog promises, on disk and in memory.
 
-use domain::{Catalog, Chunk, ChunkKind, Filed, Filing, Known, NewDocument, Piece, StorageError};
+use domain::{Catalog, Chunk, ChunkKind, Filed, Filing, Known, NewDocument, Piece, Principal, StorageError};
 use storage::Knowledge;
 
 use super::library::{MODEL, digested, document, document_at, embed, open, place, put, revision, vector_of};
@@ -139,7 +139,7 @@ async fn chunks_without_vectors_are_told_by_document(knowledge: &Knowledge) {
     let (one, other) = (document("one", &["a", "b"]), document("other", &["c"]));
     knowledge.put(&who(), vec![one.clone(), other.clone()]).await.unwrap();
     embed(knowledge, 1).await;
-    let texts = async |who, documents: &[_]| {
+    let texts = async |who: &Principal, documents: &[_]| {
         let missing = knowledge.unembedded_of(who, documents, MODEL).await.unwrap();
         missing.into_iter().map(|missing| missing.text).collect::<Vec<_>>()
     };
