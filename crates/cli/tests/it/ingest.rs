@@ -61,6 +61,19 @@ async fn a_folder_is_read_and_only_what_changed_is_read_again() {
 }
 
 #[tokio::test]
+async fn a_single_file_is_read_and_its_neighbours_stay_what_they_are() {
+    let (fake, home) = (FakeModel::start().await, home_with_pages());
+    summary(&home.run(&["ingest", "wiki", "--json"], &embedding_by(&fake)).await);
+    home.write("wiki/pumps.md", "# Pumps\n\nPumps lift oil.\n");
+    home.write("wiki/new.md", "# New\n");
+    let ran = home.run(&["ingest", "wiki/pumps.md", "--json"], &embedding_by(&fake)).await;
+    let source = &summary(&ran)["sources"][0];
+    let counts =
+        ["added", "changed", "removed", "unchanged"].map(|name| source[name].as_u64().expect("a number"));
+    assert_eq!(counts, [0, 1, 0, 0], "{source}");
+}
+
+#[tokio::test]
 async fn a_source_that_cannot_be_read_is_told_and_stops_no_other() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let ran = home.run(&["ingest", "nowhere", "wiki"], &embedding_by(&fake)).await;
