@@ -5,13 +5,16 @@ ARGS ?=
 CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp -e '--config[= ][^ ]+')
 
 DATA ?=
+DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
 .PHONY: run fake test soak eval bench bench-embed bench-ingest bench-search setup setup-tests
 
-## Builds what is missing, fetches the models that the settings use, and starts the server.
+## Builds what is missing, fetches the models that the settings use, reads this project's own documentation so that
+## there is something to ask about (what did not change is not read again), and starts the server.
 ## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
 run: setup
 	cargo run --release --package cli -- models pull --quiet $(CONFIG)
+	-cargo run --quiet --release --package cli -- ingest $(CONFIG) $(DOCUMENTATION)
 	cargo run --quiet --release --package cli -- serve $(ARGS)
 
 ## A model server with no model in it, to try things with; docs/quickstart.md shows how.

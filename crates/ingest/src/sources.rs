@@ -31,6 +31,11 @@ pub trait Opened: Send {
     /// The next entry; none at the end. Nothing is ever told that lies outside the source.
     fn next(&mut self) -> Option<Entry>;
 
+    /// Whether this path in the source would have been told if there were a file. What is known of others stays.
+    fn covers(&self, _path: &str) -> bool {
+        true
+    }
+
     /// Reads a file that was told.
     fn read(&mut self, file: &File) -> Result<Vec<u8>, Unread>;
 }
@@ -93,6 +98,16 @@ pub enum Entry {
         /// What is wrong and what to do.
         message: String,
     },
+}
+
+impl Entry {
+    /// Its path in the source.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::File(file) => &file.path,
+            Self::Skipped { path, .. } | Self::Failed { path, .. } => path,
+        }
+    }
 }
 
 /// A file of a source.

@@ -34,7 +34,7 @@ A folder is read without what .gitignore names, hidden files, binaries, keys and
 latest commit, through git. What did not change since the last time is not read again, and documents whose files
 are gone are removed. It may run beside the server, which finds new documents at once.")]
 pub(super) struct Ingest {
-    /// Folders, and repositories by their URL
+    /// Folders, single files, and repositories by their URL
     #[arg(required = true, value_name = "PATH|GIT-URL")]
     sources: Vec<String>,
     /// The collection that the documents are filed in

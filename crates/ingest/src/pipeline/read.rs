@@ -43,13 +43,14 @@ impl Pipeline {
         let opened = opened.map_err(|error| stopped(IngestStage::Reading, &error))?;
         let root = opened.root().clone();
         let known = self.ports.catalog.known(who, collection, &root.repo_url).await.map_err(of_storage)?;
-        let known = known.into_iter().filter(|known| known.file_path.starts_with(&root.prefix));
+        let is_here = |path: &str| path.strip_prefix(&root.prefix).is_some_and(|path| opened.covers(path));
+        let known: Vec<_> = known.into_iter().filter(|known| is_here(&known.file_path)).collect();
         let teller = Teller::new(tell, &*opened);
         let (heard, hear) = mpsc::channel(WAITING);
         let look = Look {
             collection: collection.to_owned(),
             root: root.clone(),
-            known: known.map(|known| (known.file_path, (known.document, known.digest))).collect(),
+            known: known.into_iter().map(|known| (known.file_path, (known.document, known.digest))).collect(),
             recipe: self.recipe(),
             cutter,
             clock: Arc::clone(&self.ports.clock),

@@ -1,4 +1,5 @@
-//! A folder: its files, without what `.gitignore` names and without links, whose targets may lie anywhere.
+//! A folder: its files, without what `.gitignore` names and without links, whose targets may lie anywhere. Or one
+//! file of it.
 
 mod walk;
 
@@ -12,7 +13,7 @@ use super::{Entry, File, Limits, Opened, Root, Skip, Source, SourceError, Unread
 use crate::names::Site;
 use walk::Walk;
 
-/// A folder. If it lies in a git repository, its documents are the repository's, by their paths in it.
+/// A folder, or one file, which is read as its folder would be that has no other. If it lies in a git repository, its documents are the repository's, by their paths in it.
 #[derive(Clone, Debug)]
 pub struct Folder {
     /// Where it is.
@@ -27,22 +28,36 @@ impl Source for Folder {
     fn open(&self) -> Result<Box<dyn Opened>, SourceError> {
         let at = |error: &dyn std::fmt::Display| SourceError(format!("{}: {error}", self.path.display()));
         let path = fs::canonicalize(&self.path).map_err(|error| at(&error))?;
+        let (path, only) = match path.parent().filter(|_| path.is_file()) {
+            Some(folder) => (folder.to_owned(), Some(name(&path))),
+            None => (path, None),
+        };
         if !path.is_dir() {
-            return Err(at(&"it is no folder"));
+            return Err(at(&"it is neither a file nor a folder"));
         }
         let (repo_url, prefix) = whereabouts(&path);
-        let walk = Walk { root: &path, is_in_repository: prefix.is_some(), limits: self.limits };
-        let entries = walk.entries().map_err(|error| at(&error))?;
+        let walk = Walk {
+            root: &path,
+            depth: only.as_ref().map(|_| 1),
+            is_in_repository: prefix.is_some(),
+            limits: self.limits,
+        };
+        let mut entries = walk.entries().map_err(|error| at(&error))?;
         let site = site::of(self.site.as_ref(), &entries, |file| read(&path, file, self.limits));
+        if let Some(name) = &only {
+            entries.retain(|entry| entry.path() == name);
+        }
         let prefix = prefix.unwrap_or_default();
         let root = Root { kind: domain::Source::Folder, prefix, repo_url, commit: None, site };
-        Ok(Box::new(OpenedFolder { root, path, limits: self.limits, entries: entries.into_iter() }))
+        Ok(Box::new(OpenedFolder { root, path, only, limits: self.limits, entries: entries.into_iter() }))
     }
 }
 
 struct OpenedFolder {
     root: Root,
     path: PathBuf,
+    /// The one file that is read.
+    only: Option<String>,
     limits: Limits,
     entries: std::vec::IntoIter<Entry>,
 }
@@ -58,6 +73,10 @@ impl Opened for OpenedFolder {
 
     fn next(&mut self) -> Option<Entry> {
         self.entries.next()
+    }
+
+    fn covers(&self, path: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == path)
     }
 
     fn read(&mut self, file: &File) -> Result<Vec<u8>, Unread> {
@@ -80,6 +99,10 @@ fn read(folder: &Path, file: &File, limits: Limits) -> Result<Vec<u8>, Unread> {
         return Err(Unread::Skipped(Skip::Oversized));
     }
     Ok(bytes)
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn failed(error: &io::Error) -> Unread {

@@ -10,6 +10,8 @@ use crate::sources::{Entry, File, Limits, Skip, SourceError, rules};
 pub(super) struct Walk<'a> {
     /// It has no links in it.
     pub(super) root: &'a Path,
+    /// How deep; none for all of it.
+    pub(super) depth: Option<usize>,
     /// Whether what the folders above it say holds in it.
     pub(super) is_in_repository: bool,
     pub(super) limits: Limits,
@@ -20,6 +22,7 @@ impl Walk<'_> {
     pub(super) fn entries(&self) -> Result<Vec<Entry>, SourceError> {
         let mut entries = Vec::new();
         let walk = WalkBuilder::new(self.root)
+            .max_depth(self.depth)
             .hidden(false)
             .ignore(false)
             .git_global(false)
