@@ -139,14 +139,14 @@ async fn chunks_without_vectors_are_told_by_document(knowledge: &Knowledge) {
     let (one, other) = (document("one", &["a", "b"]), document("other", &["c"]));
     knowledge.put(&who(), vec![one.clone(), other.clone()]).await.unwrap();
     embed(knowledge, 1).await;
-    let texts = async |who: &Principal, documents: &[_]| {
-        let missing = knowledge.unembedded_of(who, documents, MODEL).await.unwrap();
+    let texts = async |who: Principal, documents: &[_]| {
+        let missing = knowledge.unembedded_of(&who, documents, MODEL).await.unwrap();
         missing.into_iter().map(|missing| missing.text).collect::<Vec<_>>()
     };
     let ids = [one.document.id, place("nowhere").document(), other.document.id];
-    assert_eq!(texts(&who(), &ids).await, ["About one\nb", "About other\nc"]);
-    assert_eq!(texts(&who(), &ids[..2]).await, ["About one\nb"]);
-    assert!(texts(&stranger(), &ids).await.is_empty());
+    assert_eq!(texts(who(), &ids).await, ["About one\nb", "About other\nc"]);
+    assert_eq!(texts(who(), &ids[..2]).await, ["About one\nb"]);
+    assert!(texts(stranger(), &ids).await.is_empty());
 }
 
 async fn a_removed_document_is_gone_with_all_it_had(knowledge: &Knowledge) {
