@@ -139,6 +139,10 @@ impl Index for EmbeddedIndex {
         self.snapshot().revision
     }
 
+    fn is_empty(&self) -> bool {
+        self.snapshot().is_empty()
+    }
+
     async fn apply(&self, changes: Changes) -> Result<(), StorageError> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         let earlier = self.snapshot();

@@ -83,6 +83,10 @@ impl Snapshot {
         looks.find(|seen| !is_gone(seen)).unwrap_or_else(look)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tenants.is_empty()
+    }
+
     /// None if the tenant has nothing.
     pub(crate) fn extent(&self, tenant: &str) -> Option<Extent> {
         self.tenants.get(tenant).copied()
