@@ -12,6 +12,11 @@ pub trait Index: Send + Sync {
     /// Everything up to this revision of the catalog is in it.
     fn revision(&self) -> u64;
 
+    /// Whether it is known, without asking anybody, to have nothing of a tenant: then no question need be embedded.
+    fn is_empty_for(&self, _who: &Principal) -> bool {
+        false
+    }
+
     /// Takes in what happened since. A search sees either all of it or nothing. Changes up to revision 0 empty it.
     async fn apply(&self, changes: Changes) -> Result<(), StorageError>;
 

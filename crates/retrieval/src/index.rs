@@ -27,7 +27,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::{fs, io, thread};
 
 use async_trait::async_trait;
-use domain::{Candidate, Changes, Failure, FailureKind, Index, Search, StorageError};
+use domain::{Candidate, Changes, Failure, FailureKind, Index, Principal, Search, StorageError};
 use tantivy::directory::{MmapDirectory, RamDirectory};
 use tantivy::store::Compressor;
 use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
@@ -137,6 +137,10 @@ fn read_label(directory: &dyn Directory, model: &str) -> Result<Label, Unusable>
 impl Index for EmbeddedIndex {
     fn revision(&self) -> u64 {
         self.snapshot().revision
+    }
+
+    fn is_empty_for(&self, who: &Principal) -> bool {
+        self.snapshot().extent(&who.tenant).is_none()
     }
 
     async fn apply(&self, changes: Changes) -> Result<(), StorageError> {

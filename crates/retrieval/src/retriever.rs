@@ -34,8 +34,8 @@ impl HybridRetriever {
     }
 
     async fn candidates(&self, who: &Principal, query: &Query) -> Result<Vec<Candidate>, Failure> {
-        // Where nothing was ever filed, nobody needs an embedder to find nothing.
-        if self.index.revision() == 0 {
+        // Where there is nothing, nobody needs an embedder to find it.
+        if self.index.is_empty_for(who) {
             return Ok(Vec::new());
         }
         let (documents, vector) =

@@ -47,11 +47,11 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
 }
 
 async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let wired = wiring::server(settings).await?;
     let bind = settings.server.bind;
     let listener = TcpListener::bind(bind).await.map_err(|error| {
         format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
     })?;
+    let wired = wiring::server(settings).await?;
     warn_if_open(settings);
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
     let stop = stop_signal()?;
