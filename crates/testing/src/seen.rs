@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "waited 10s in vain")]
+    #[should_panic(expected = "waited 60s in vain")]
     async fn a_wait_in_vain_says_so() {
         Requests::default().wait_until(|all| !all.is_empty()).await;
     }
