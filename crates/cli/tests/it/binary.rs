@@ -10,6 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
 /// Long enough for a busy machine, and short enough to see a test fail.
@@ -36,7 +37,8 @@ pub(crate) struct Server {
     pub(crate) log: String,
     process: Child,
     out: BufReader<ChildStdout>,
-    err: BufReader<ChildStderr>,
+    /// What it logs, line by line. It is read all the time: a server stops at a full pipe.
+    lines: UnboundedReceiver<String>,
     /// Its data lies there, so it stays as long as the server runs.
     _home: Arc<TempDir>,
 }
@@ -76,12 +78,12 @@ impl Home {
         let arguments = [&["serve", "--bind", "127.0.0.1:0"], arguments].concat();
         let mut process = self.start(&arguments, variables);
         let mut out = BufReader::new(process.stdout.take().expect("it is piped"));
-        let err = BufReader::new(process.stderr.take().expect("it is piped"));
+        let lines = lines(process.stderr.take().expect("it is piped"));
         let mut announcement = String::new();
         soon("the address", out.read_line(&mut announcement)).await.expect("the binary writes UTF-8");
         let (_, address) = announcement.split_once("http://").unwrap_or_default();
         let address = address.trim_end().to_owned();
-        Server { address, announcement, log: String::new(), process, out, err, _home: self.0.clone() }
+        Server { address, announcement, log: String::new(), process, out, lines, _home: self.0.clone() }
     }
 
     fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -101,9 +103,9 @@ impl Server {
     /// Reads its log up to a line with this in it.
     pub(crate) async fn logged(&mut self, words: &str) -> String {
         loop {
-            let mut line = String::new();
-            let read = soon(words, self.err.read_line(&mut line)).await.expect("the binary writes UTF-8");
-            assert_ne!(read, 0, "it ended before it logged {words:?}; it logged:\n{}", self.log);
+            let Some(line) = soon(words, self.lines.recv()).await else {
+                panic!("it ended before it logged {words:?}; it logged:\n{}", self.log);
+            };
             self.log.push_str(&line);
             if line.contains(words) {
                 return line;
@@ -122,9 +124,10 @@ impl Server {
     pub(crate) async fn ended(mut self) -> Ran {
         let status = soon("its end", self.process.wait()).await.expect("it can be waited for");
         let mut out = self.announcement;
-        let read =
-            tokio::try_join!(self.out.read_to_string(&mut out), self.err.read_to_string(&mut self.log));
-        read.expect("the binary writes UTF-8");
+        self.out.read_to_string(&mut out).await.expect("the binary writes UTF-8");
+        while let Some(line) = soon("its log", self.lines.recv()).await {
+            self.log.push_str(&line);
+        }
         Ran { code: status.code(), out, err: self.log }
     }
 
@@ -133,6 +136,20 @@ impl Server {
         self.signal("TERM").await;
         self.ended().await.err
     }
+}
+
+fn lines(log: ChildStderr) -> UnboundedReceiver<String> {
+    let (sender, receiver) = unbounded_channel();
+    tokio::spawn(async move {
+        let mut log = BufReader::new(log);
+        let mut line = String::new();
+        while log.read_line(&mut line).await.expect("the binary writes UTF-8") > 0 {
+            if sender.send(std::mem::take(&mut line)).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 /// Runs a command to its end.
