@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use domain::{Clock, Embedder, Provider, Timestamp};
+use domain::{Clock, Embedder, Model, Provider, Timestamp};
 use engine::{Engine, Limits, Ports, Providers};
+use models::chat::LlamaProvider;
 use models::embedder::BertEmbedder;
 use models::files::Files;
-use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
+use providers::{
+    Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, Quotes, RemoteEmbedder, Retries,
+};
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{self, EmbeddingKind, ProviderKind, ProviderSettings, Settings, StorageKind};
+use crate::settings::{
+    self, EmbeddedModel, EmbeddingKind, ProviderKind, ProviderSettings, Settings, StorageKind,
+};
 
 /// An engine as the settings want it.
 pub(crate) fn engine(settings: &Settings) -> Result<Engine, String> {
@@ -67,7 +72,7 @@ fn limits(settings: &Settings) -> Limits {
 fn providers(settings: &Settings) -> Result<Providers, String> {
     let mut members: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     for (name, provider_settings) in &settings.providers {
-        members.insert(name.clone(), provider(name, provider_settings)?);
+        members.insert(name.clone(), provider(name, provider_settings, settings)?);
     }
     let generation = &settings.generation;
     // Also a provider that is asked by its name alone is given up when it stays silent.
@@ -84,21 +89,47 @@ fn providers(settings: &Settings) -> Result<Providers, String> {
     Ok(providers)
 }
 
-fn provider(name: &str, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, String> {
-    let http = HttpProvider {
+fn provider(name: &str, own: &ProviderSettings, settings: &Settings) -> Result<Arc<dyn Provider>, String> {
+    let provider: Result<Arc<dyn Provider>, _> = match own.kind {
+        ProviderKind::Embedded => return Ok(Arc::new(chat_model(name, own, settings))),
+        ProviderKind::Quotes => return Ok(Arc::new(Quotes::new(name))),
+        ProviderKind::Ollama => Ollama::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+        ProviderKind::Openai => OpenAi::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+    };
+    provider.map_err(|error| format!("providers.{name}.{error}"))
+}
+
+fn http(name: &str, settings: &ProviderSettings) -> HttpProvider {
+    HttpProvider {
         name: name.to_owned(),
-        base_url: settings.base_url.clone(),
+        base_url: settings.base_url.clone().unwrap_or_default(),
         model: settings.model.clone(),
         api_key: settings.api_key.as_ref().map(|key| key.expose().into()),
         context_window: settings.context_window,
         connect: settings.connect,
         proxy: settings.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
+    }
+}
+
+/// A chat model in this process: there at once, it gets ready by itself.
+fn chat_model(name: &str, own: &ProviderSettings, settings: &Settings) -> LlamaProvider {
+    let limits = models::chat::Limits {
+        window: own.context_window,
+        waiting: settings.limits.model_queue,
+        ..models::chat::Limits::default()
     };
-    let provider: Result<Arc<dyn Provider>, _> = match settings.kind {
-        ProviderKind::Ollama => Ollama::new(http).map(|provider| Arc::new(provider) as _),
-        ProviderKind::Openai => OpenAi::new(http).map(|provider| Arc::new(provider) as _),
-    };
-    provider.map_err(|error| format!("providers.{name}.{error}"))
+    let called = |model: &str| Model { provider: Arc::from(name), model: Arc::from(model) };
+    match own.embedded_model().expect("settings refuse a chat model that is not known") {
+        EmbeddedModel::Own(path) => {
+            let file = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+            LlamaProvider::open(called(&file), path.clone(), limits)
+        }
+        EmbeddedModel::Known(model) => {
+            let files = Files::new(settings.models.dir.clone());
+            let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
+            LlamaProvider::find_and_open(called(&model.name), locate, limits)
+        }
+    }
 }
 
 /// An embedder as the settings want it. One in this process is there at once, and gets ready by itself.
@@ -132,10 +163,8 @@ pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String>
 fn embedded_model(settings: &Settings) -> BertEmbedder {
     let limits = models::embedder::Limits::default();
     match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
-        settings::EmbeddedModel::Folder(folder) => {
-            BertEmbedder::open(folder.display().to_string(), folder, limits)
-        }
-        settings::EmbeddedModel::Known(model) => {
+        EmbeddedModel::Own(folder) => BertEmbedder::open(folder.display().to_string(), folder, limits),
+        EmbeddedModel::Known(model) => {
             let files = Files::new(settings.models.dir.clone());
             let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
             BertEmbedder::find_and_open(&model.name, locate, limits)

@@ -16,7 +16,6 @@ const UNUSED: &[&str] = &[
     "storage.url",
     "live.url",
     "limits.ingest_body_bytes",
-    "limits.model_queue",
     "limits.requests_per_minute",
 ];
 
