@@ -39,16 +39,17 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
     for remark in settings::remarks(&settings, &tree, environment) {
         warn!("{remark}");
     }
-    let engine = wiring::engine(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(listen(&settings, engine))
+    runtime.block_on(listen(&settings))
 }
 
-async fn listen(settings: &Settings, engine: Engine) -> Result<(), Box<dyn Error>> {
+async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let bind = settings.server.bind;
     let listener = TcpListener::bind(bind).await.map_err(|error| {
         format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
     })?;
+    // Not before: models begin to load with it.
+    let engine = wiring::engine(settings)?;
     warn_if_open(settings);
     let parts = Parts { engine: engine.clone(), embedder: wiring::embedder(settings)? };
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
@@ -72,10 +73,11 @@ async fn keep_house(engine: Engine, retention: Duration) {
     engine.keep_house(retention).await;
 }
 
-/// Says what to do while no provider answers.
+/// Says what to do while no provider answers, and none will by itself: a model that loads asks to wait.
 async fn advise(engine: Engine) {
     let health = engine.provider_health().await;
     let failures = health.values().filter_map(|health| health.as_ref().err());
+    let failures = failures.filter(|failure| failure.retry_after.is_none());
     let reasons: Vec<_> = failures.map(ToString::to_string).collect();
     if reasons.len() == health.len() {
         let reasons = reasons.join("; ");

@@ -131,7 +131,8 @@ fn a_variable_has_the_type_of_its_key() {
 
 #[test]
 fn a_variable_finds_its_provider_whatever_the_case() {
-    let mut given = file("[providers.Local]\nkind = 'ollama'\nmodel = 'a'\n[generation]\nproviders = ['Local']\n");
+    let mut given =
+        file("[providers.Local]\nkind = 'ollama'\nmodel = 'a'\n[generation]\nproviders = ['Local']\n");
     given.variables = &[("WELLSPRING__PROVIDERS__LOCAL__MODEL", "b")];
     let providers = given.settings().providers;
     assert_eq!(providers.keys().collect::<Vec<_>>(), ["Local"]);

@@ -17,8 +17,8 @@ pub(super) type Event = Result<ModelEvent, Failure>;
 /// Who waits for an answer.
 pub(super) struct Listener {
     events: Sender<Event>,
-    /// The place in the queue, or in the model, that it takes.
-    _place: OwnedSemaphorePermit,
+    /// The place in the queue, or in the model, that it takes until the end.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// An answer, up to its last token so far.
@@ -43,7 +43,7 @@ impl Listener {
     pub(super) fn new(request: &Request, place: OwnedSemaphorePermit) -> (Self, Receiver<Event>) {
         // No answer has more tokens, so that nobody who writes ever waits for somebody who reads.
         let (events, heard) = channel(request.max_tokens as usize + OTHER_EVENTS);
-        (Self { events, _place: place }, heard)
+        (Self { events, place: Some(place) }, heard)
     }
 
     /// Whether nobody listens any more.
@@ -59,8 +59,14 @@ impl Listener {
     }
 
     /// Ends without an answer.
-    pub(super) fn fail(self, failure: Failure) {
-        self.send(Err(failure));
+    pub(super) fn fail(mut self, failure: Failure) {
+        self.end(Err(failure));
+    }
+
+    /// Tells the end. Whoever hears of it finds the place free.
+    fn end(&mut self, event: Event) {
+        self.place = None;
+        self.send(event);
     }
 
     fn send(&self, event: Event) {
@@ -97,7 +103,7 @@ impl Answer {
     pub(super) fn go_on(&mut self, logits: Option<&[f32]>, vocabulary: Vocabulary<'_>) -> Option<Token> {
         let Some(token) = logits.and_then(|logits| self.sampler.pick(logits)) else {
             let message = "the model computed something that is not a number; its file may be damaged";
-            self.listener.send(Err(Failure::new(FailureKind::Internal, message)));
+            self.listener.end(Err(Failure::new(FailureKind::Internal, message)));
             return None;
         };
         if vocabulary.ends_turn(token) {
@@ -116,10 +122,10 @@ impl Answer {
         Some(token)
     }
 
-    fn finish(&self, reason: FinishReason) {
+    fn finish(&mut self, reason: FinishReason) {
         let Counted { input, cached, output } = self.counted;
         let [input, cached, output] = [input, cached, output].map(|count| u64::try_from(count).ok());
         self.listener.send(Ok(ModelEvent::Usage(Usage { input, output, cached })));
-        self.listener.send(Ok(ModelEvent::Finish(reason)));
+        self.listener.end(Ok(ModelEvent::Finish(reason)));
     }
 }
