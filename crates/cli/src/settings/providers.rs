@@ -173,5 +173,7 @@ fn checked_model(kind: ProviderKind, model: Option<String>) -> Result<Option<Str
         return Ok(model);
     }
     let name = model.unwrap_or_else(|| models::DEFAULT_CHAT.to_owned());
-    models::embedded(&name, Purpose::Chat).map(|_| Some(name))
+    let known = models::embedded(&name, Purpose::Chat);
+    let hint = "; if it is the model of a server, set kind to \"ollama\" or \"openai\"";
+    known.map_err(|message| message + hint).map(|_| Some(name))
 }
