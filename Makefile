@@ -4,12 +4,17 @@ ARGS ?=
 # The settings file that ARGS name, for commands that take no other flag of the server.
 CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp -e '--config[= ][^ ]+')
 
-.PHONY: run fake test soak bench bench-embed setup setup-tests
+DATA ?=
+DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
-## Builds what is missing, fetches the models that the settings use, and starts the server.
+.PHONY: run fake test soak eval bench bench-embed bench-ingest bench-search setup setup-tests
+
+## Builds what is missing, fetches the models that the settings use, reads this project's own documentation so that
+## there is something to ask about (what did not change is not read again), and starts the server.
 ## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
 run: setup
 	cargo run --release --package cli -- models pull --quiet $(CONFIG)
+	-cargo run --quiet --release --package cli -- ingest $(CONFIG) $(DOCUMENTATION)
 	cargo run --quiet --release --package cli -- serve $(ARGS)
 
 ## A model server with no model in it, to try things with; docs/quickstart.md shows how.
@@ -24,7 +29,16 @@ test: setup-tests
 
 ## The long versions of the tests.
 soak: setup-tests
-	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 scripts/test
+	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 NEXTEST_PROFILE=soak scripts/test
+
+## How good what is found is, on every collection (in BEIR's form) of a folder: `make eval DATA=DIR`. The figures are
+## in docs/retrieval.md.
+eval: setup
+	@test -n "$(DATA)" || { echo 'make eval: say where the collections are, as in DATA=../collections' >&2; exit 2; }
+	cargo run --quiet --release --package cli -- models pull --quiet $(CONFIG)
+	@for corpus in $(DATA)/*/corpus.jsonl; do \
+		cargo run --quiet --release --package cli -- eval --parts $(ARGS) "$${corpus%/*}" || exit 1; \
+	done
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup
@@ -36,6 +50,18 @@ bench-embed: setup
 	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
 	cargo build --quiet --release --package bench --bin embed
 	python="$$(bench/embed/setup)" && cargo run --quiet --release --package bench --bin embed -- --python "$$python" $(ARGS)
+
+## How fast files are taken in, beside the embedder alone.
+bench-ingest: setup
+	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	cargo run --quiet --release --package bench --bin ingest -- $(ARGS)
+
+## How long a search takes with 100,000 chunks, and in an index of a million; the figures are in docs/retrieval.md.
+bench-search: setup
+	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	cargo build --quiet --release --package bench --bin search
+	cargo run --quiet --release --package bench --bin search -- $(ARGS)
+	cargo run --quiet --release --package bench --bin search -- --chunks 1000000 --questions 20 --index-only
 
 ## Installs the Debian packages that building, and testing, need where they are missing.
 setup:

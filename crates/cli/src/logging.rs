@@ -8,7 +8,16 @@ use crate::settings::Environment;
 
 /// Starts logging at the level that `RUST_LOG` asks for, `info` without it.
 pub(crate) fn start(environment: &Environment) -> Result<(), String> {
-    let filter = environment.get("RUST_LOG").filter(|text| !text.is_empty()).map_or("info", String::as_str);
+    start_at("info", environment)
+}
+
+/// The same for a command that talks to a person: without `RUST_LOG` only what is amiss.
+pub(crate) fn start_quietly(environment: &Environment) -> Result<(), String> {
+    start_at("error", environment)
+}
+
+fn start_at(level: &str, environment: &Environment) -> Result<(), String> {
+    let filter = environment.get("RUST_LOG").filter(|text| !text.is_empty()).map_or(level, String::as_str);
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         format!(
             "RUST_LOG (environment variable): {filter:?} is not a log filter: {error}; \

@@ -3,6 +3,7 @@
 
 mod commands;
 mod logging;
+mod running;
 mod settings;
 mod wiring;
 

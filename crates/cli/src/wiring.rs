@@ -1,57 +1,108 @@
-//! Wiring: the one place that knows which provider and which store stand behind the ports.
+//! Wiring: the one place that knows which provider, which store and which index stand behind the ports.
+
+mod chat;
+mod clock;
+mod embedder;
+mod knowledge;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use domain::{Clock, Embedder, Model, Provider, Timestamp};
-use engine::{Engine, Limits, Ports, Providers};
-use models::chat::LlamaProvider;
-use models::embedder::BertEmbedder;
-use models::files::Files;
-use providers::{
-    Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, Quotes, RemoteEmbedder, Retries,
-};
+use domain::{Clock, History, Journal, NothingFound, Provider, Retriever, Sessions};
+use engine::{Answering, Engine, Limits, Ports, Providers};
+use ingest::Pipeline;
+use providers::{HttpProvider, Ollama, OpenAi, Order, Quotes};
+use retrieval::Follower;
+use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{
-    self, EmbeddedModel, EmbeddingKind, ProviderKind, ProviderSettings, Settings, StorageKind,
-};
+use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind, WhenNothingFound};
+use chat::chat_model;
+use clock::SystemClock;
+pub(crate) use embedder::embedder;
+pub(crate) use knowledge::Knowledge;
+use knowledge::Searched;
 
-/// An engine as the settings want it.
-pub(crate) fn engine(settings: &Settings) -> Result<Engine, String> {
-    let ports = ports(settings)?;
-    Ok(Engine::new(ports, providers(settings)?, limits(settings), settings.generation.temperature))
+/// A server, wired.
+pub(crate) struct Wired {
+    /// What it stands on.
+    pub(crate) parts: Parts,
+    /// What documents go through on their way in.
+    pub(crate) pipeline: Arc<Pipeline>,
+    /// What keeps the index up to the catalog.
+    pub(crate) follower: Arc<Follower>,
 }
 
-fn ports(settings: &Settings) -> Result<Ports, String> {
+/// A server as the settings want it.
+pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
+    // First, since it takes the folder's lock: a second server is told what is wrong.
+    let history = history(settings)?;
+    let knowledge = Knowledge::open(settings)?;
+    let Searched { follower, retriever } = knowledge.search(settings).await?;
+    let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
+    let parts = Parts {
+        engine: engine(settings, history, retriever.clone())?,
+        embedder: knowledge.embedder,
+        knowledge: server::Knowledge {
+            catalog: knowledge.catalog,
+            ingest: pipeline.clone(),
+            retriever,
+            published: follower.clone(),
+        },
+    };
+    Ok(Wired { parts, pipeline, follower })
+}
+
+/// What keeps sessions, prompts and their logs, as the engine's ports.
+type Kept = (Arc<dyn Journal>, Arc<dyn Sessions>, Arc<dyn History>);
+
+fn history(settings: &Settings) -> Result<Kept, String> {
     let storage = &settings.storage;
-    let clock = Arc::new(SystemClock);
     Ok(match storage.kind {
         StorageKind::Memory => {
             let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
             let memory = Arc::new(Memory::new(limits));
-            Ports { journal: memory.clone(), sessions: memory.clone(), history: memory, clock }
+            (memory.clone(), memory.clone(), memory)
         }
         StorageKind::Sqlite => {
-            let durable = Durable::open(&durable_settings(settings), clock.now());
+            let durable = Durable::open(&durable_settings(settings), SystemClock.now());
             let durable = Arc::new(durable.map_err(|error| format!("storage: {error}"))?);
-            Ports { journal: durable.clone(), sessions: durable.clone(), history: durable, clock }
+            (durable.clone(), durable.clone(), durable)
         }
         StorageKind::Postgres => unreachable!("settings refuse what is not built"),
     })
+}
+
+fn engine(settings: &Settings, history: Kept, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
+    let (journal, sessions, history) = history;
+    let ports = Ports { journal, sessions, history, retriever, clock: Arc::new(SystemClock) };
+    let generation = &settings.generation;
+    let answering = Answering {
+        temperature: generation.temperature,
+        context_tokens: generation.context_tokens,
+        nothing_found: match generation.when_nothing_found {
+            WhenNothingFound::Dialect => None,
+            WhenNothingFound::Answer => Some(NothingFound::Answer),
+            WhenNothingFound::SaySo => Some(NothingFound::SaySo),
+        },
+    };
+    Ok(Engine::new(ports, providers(settings)?, limits(settings), answering))
 }
 
 fn durable_settings(settings: &Settings) -> DurableSettings {
     let storage = &settings.storage;
     DurableSettings {
         folder: settings.data_dir.clone(),
-        durability: match storage.durability {
-            settings::Durability::Process => Durability::Process,
-            settings::Durability::Power => Durability::Power,
-        },
+        durability: durability(settings),
         journal: JournalLimits { segment_bytes: storage.segment_bytes, journal_bytes: storage.journal_bytes },
         cache_bytes: storage.cache_bytes,
+    }
+}
+
+fn durability(settings: &Settings) -> Durability {
+    match settings.storage.durability {
+        settings::Durability::Process => Durability::Process,
+        settings::Durability::Power => Durability::Power,
     }
 }
 
@@ -108,76 +159,5 @@ fn http(name: &str, settings: &ProviderSettings) -> HttpProvider {
         context_window: settings.context_window,
         connect: settings.connect,
         proxy: settings.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
-    }
-}
-
-/// A chat model in this process: there at once, it gets ready by itself.
-fn chat_model(name: &str, own: &ProviderSettings, settings: &Settings) -> LlamaProvider {
-    let limits = models::chat::Limits {
-        window: own.context_window,
-        waiting: settings.limits.model_queue,
-        ..models::chat::Limits::default()
-    };
-    let called = |model: &str| Model { provider: Arc::from(name), model: Arc::from(model) };
-    match own.embedded_model().expect("settings refuse a chat model that is not known") {
-        EmbeddedModel::Own(path) => {
-            let file = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-            LlamaProvider::open(called(&file), path.clone(), limits)
-        }
-        EmbeddedModel::Known(model) => {
-            let files = Files::new(settings.models.dir.clone());
-            let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
-            LlamaProvider::find_and_open(called(&model.name), locate, limits)
-        }
-    }
-}
-
-/// An embedder as the settings want it. One in this process is there at once, and gets ready by itself.
-pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String> {
-    let embedding = &settings.embedding;
-    let remote = match embedding.kind {
-        EmbeddingKind::Embedded => return Ok(Arc::new(embedded_model(settings))),
-        EmbeddingKind::Ollama => RemoteEmbedder::ollama,
-        EmbeddingKind::Openai => RemoteEmbedder::openai,
-    };
-    let embedder = remote(HttpEmbedder {
-        name: "embedding".to_owned(),
-        base_url: embedding.base_url.clone().unwrap_or_default(),
-        model: embedding.model.clone().unwrap_or_default(),
-        api_key: embedding.api_key.as_ref().map(|key| key.expose().into()),
-        connect: embedding.connect,
-        proxy: embedding.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
-        dimension: embedding.dimension,
-        token_limit: embedding.token_limit,
-        batches: Batches {
-            texts: embedding.batch_texts,
-            bytes: embedding.batch_bytes,
-            calls: embedding.calls,
-        },
-        timeout: embedding.timeout,
-        retries: Retries::default(),
-    });
-    Ok(Arc::new(embedder.map_err(|error| format!("embedding.{error}"))?))
-}
-
-fn embedded_model(settings: &Settings) -> BertEmbedder {
-    let limits = models::embedder::Limits::default();
-    match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
-        EmbeddedModel::Own(folder) => BertEmbedder::open(folder.display().to_string(), folder, limits),
-        EmbeddedModel::Known(model) => {
-            let files = Files::new(settings.models.dir.clone());
-            let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
-            BertEmbedder::find_and_open(&model.name, locate, limits)
-        }
-    }
-}
-
-/// The machine's clock.
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
     }
 }

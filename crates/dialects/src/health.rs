@@ -14,6 +14,7 @@ struct Ready<'a> {
 #[derive(Serialize)]
 struct Services<'a> {
     embedding: Service<'a>,
+    index: Service<'a>,
 }
 
 #[derive(Serialize)]
@@ -24,10 +25,14 @@ struct Service<'a> {
 }
 
 /// The answer to `GET /health/ready` while prompts are taken: also who is not at their best.
-pub fn ready(embedding: &Result<(), Failure>) -> Vec<u8> {
-    let embedding = match embedding {
+pub fn ready(embedding: &Result<(), Failure>, index: &Result<(), Failure>) -> Vec<u8> {
+    let services = Services { embedding: service(embedding), index: service(index) };
+    json::reply(&Ready { status: "ready", services })
+}
+
+fn service(health: &Result<(), Failure>) -> Service<'_> {
+    match health {
         Ok(()) => Service { status: "up", message: None },
         Err(failure) => Service { status: "degraded", message: Some(&failure.message) },
-    };
-    json::reply(&Ready { status: "ready", services: Services { embedding } })
+    }
 }

@@ -47,6 +47,14 @@ pub trait Catalog: Send + Sync {
     /// Some chunks, of every tenant, that have no vector of a model yet.
     async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StorageError>;
 
+    /// All chunks of these documents that have no vector of a model yet.
+    async fn unembedded_of(
+        &self,
+        who: &Principal,
+        documents: &[DocumentId],
+        model: &str,
+    ) -> Result<Vec<Unembedded>, StorageError>;
+
     /// Adds vectors of a model. Those of chunks that are gone meanwhile are dropped.
     async fn put_vectors(
         &self,

@@ -12,6 +12,9 @@ pub trait Index: Send + Sync {
     /// Everything up to this revision of the catalog is in it.
     fn revision(&self) -> u64;
 
+    /// Whether there is nothing in it that could be found.
+    fn is_empty(&self) -> bool;
+
     /// Takes in what happened since. A search sees either all of it or nothing. Changes up to revision 0 empty it.
     async fn apply(&self, changes: Changes) -> Result<(), StorageError>;
 

@@ -27,7 +27,7 @@ pub struct Session {
     pub last_active_at: Timestamp,
     /// The prompt that runs in it.
     pub running: Option<PromptId>,
-    /// Whether and how a client ended it.
+    /// Whether and how it was ended for good.
     pub ended: Option<SessionEnd>,
     /// Prompts so far.
     pub prompt_count: u64,
@@ -66,19 +66,22 @@ impl Session {
     pub fn status(&self, now: Timestamp, idle: Duration) -> SessionStatus {
         match self.ended {
             Some(SessionEnd::Cancelled) => SessionStatus::Cancelled,
+            Some(SessionEnd::Lost) => SessionStatus::Error,
             None if self.is_alive(now.minus(idle)) => SessionStatus::Active,
             Some(SessionEnd::Completed) | None => SessionStatus::Completed,
         }
     }
 }
 
-/// How a client's DELETE left a session.
+/// How a session came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// Nothing ran in it.
+    /// A client ended it, and nothing ran in it.
     Completed,
-    /// It cut a running prompt short.
+    /// A client ended it, and cut a running prompt short.
     Cancelled,
+    /// What ran in it could not be recovered.
+    Lost,
 }
 
 /// What a session is.
@@ -90,6 +93,8 @@ pub enum SessionStatus {
     Completed,
     /// Ended while a prompt was running.
     Cancelled,
+    /// Lost by the server, with a prompt that was running in it.
+    Error,
 }
 
 /// What a client says of a new session.

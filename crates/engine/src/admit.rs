@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Accepted, Ask, Claim, MAX_KEY_CHARS, MessageId, NewPrompt, Principal, PromptId, Provider, Rejection,
+    Accepted, Ask, Claim, MAX_KEY_CHARS, MessageId, NewPrompt, NothingFound, Principal, PromptId, Provider,
+    Rejection,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -105,7 +106,7 @@ impl Engine {
             let starting = self.shared.starting.read().await;
             if let Ok(slot) = self.shared.streams.clone().try_acquire_owned() {
                 let new = self.new_prompt(ask, provider, true);
-                return self.start(who, new, provider, permit?, slot).await;
+                return self.start(who, new, ask.nothing_found, provider, permit?, slot).await;
             }
             // Whoever has the last stream may be starting the very prompt that has this one's key.
             drop(starting);
@@ -121,6 +122,7 @@ impl Engine {
         &self,
         who: &Principal,
         new: NewPrompt,
+        nothing_found: NothingFound,
         provider: &Arc<dyn Provider>,
         permit: OwnedSemaphorePermit,
         slot: OwnedSemaphorePermit,
@@ -136,7 +138,8 @@ impl Engine {
             Claim::Started(run, accepted) => {
                 let reader = Reader::of_live(&live, stake, permit);
                 added.keep();
-                let task = Task { engine: self.clone(), live, run, provider: provider.clone(), slot };
+                let (engine, provider) = (self.clone(), provider.clone());
+                let task = Task { engine, live, run, provider, nothing_found, slot };
                 task.spawn(accepted, at);
                 Ok(Admitted::Reader(reader))
             }

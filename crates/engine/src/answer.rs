@@ -1,6 +1,6 @@
 //! From model events to steps of the log, within the answer's bounds. Pure.
 
-use domain::{Cause, Ended, Failure, FailureKind, FinishReason, Model, ModelEvent, Outcome, Step};
+use domain::{Cause, Ended, Failure, FailureKind, FinishReason, Model, ModelEvent, Outcome, Step, Text};
 
 use crate::Limits;
 
@@ -23,6 +23,8 @@ pub(crate) struct Answer {
     /// Text or reasoning was streamed, or a tool called.
     pub(crate) has_begun: bool,
     has_tool_call: bool,
+    /// The answer's words, for those who look at it when it is whole.
+    pub(crate) text: String,
     /// Tokens of the answer's text.
     pub(crate) tokens: u64,
     reasoning_tokens: u64,
@@ -39,6 +41,7 @@ impl Answer {
             model: None,
             has_begun: false,
             has_tool_call: false,
+            text: String::new(),
             tokens: 0,
             reasoning_tokens: 0,
             bytes: 0,
@@ -59,8 +62,7 @@ impl Answer {
                 if !self.has_room_for(text.len()) {
                     return Some(self.cut_short());
                 }
-                self.tokens += 1;
-                self.push(Step::Text(text));
+                self.say(text);
             }
             ModelEvent::Reasoning(text) => {
                 if !self.has_room_for(text.len()) {
@@ -86,6 +88,13 @@ impl Answer {
             ModelEvent::Finish(reason) => return Some(self.finished(reason)),
         }
         None
+    }
+
+    /// Takes a token of the answer's text.
+    pub(crate) fn say(&mut self, text: Text) {
+        self.tokens += 1;
+        self.text.push_str(&text);
+        self.push(Step::Text(text));
     }
 
     /// The batch so far, to be emptied into the log.

@@ -1,8 +1,10 @@
-//! What the model is asked: instructions, the conversation so far, the question.
+//! What the model is asked: instructions, the passages that fit, the conversation so far, the question.
 
-use domain::{Principal, PromptId, Request, StorageError};
+use std::sync::Arc;
 
-use crate::Engine;
+use domain::{Hit, Principal, PromptId, Provider, Request, StorageError};
+
+use crate::{Engine, cut};
 
 /// The session's last messages are its memory: so many questions with their answers.
 const REMEMBERED_TURNS: usize = 5;
@@ -11,6 +13,10 @@ const INSTRUCTIONS: &str = "You are Wellspring, an assistant that answers questi
     documents. Answer briefly and exactly, in the language of the question. Put code into fenced blocks. If you \
     do not know something, say so instead of guessing.";
 
+const FROM_PASSAGES: &str = "\n\nPassages of the team's documents, each under its number, come with the question. \
+    Answer from them alone, and write the number of each passage you used in square brackets, like [1], behind \
+    what it says. If the answer is not in them, say that the documents do not tell.";
+
 const NOTHING_FOUND: &str = "\n\nNo passages of the team's documents were found for this question. If the answer \
     depends on them, say that nothing was found.";
 
@@ -18,20 +24,27 @@ impl Engine {
     pub(crate) async fn compose(
         &self,
         who: &Principal,
-        question: String,
+        question: &str,
         follows: Option<PromptId>,
+        found: Vec<Hit>,
+        provider: &Arc<dyn Provider>,
     ) -> Result<Request, StorageError> {
         let history = match follows {
             Some(last) => self.shared.ports.history.thread(who, last, REMEMBERED_TURNS).await?,
             None => Vec::new(),
         };
-        Ok(Request {
-            system: format!("{INSTRUCTIONS}{NOTHING_FOUND}"),
+        let about = if found.is_empty() { NOTHING_FOUND } else { FROM_PASSAGES };
+        let request = Request {
+            system: format!("{INSTRUCTIONS}{about}"),
             passages: Vec::new(),
             history,
-            question,
+            question: question.to_owned(),
             max_tokens: self.shared.limits.max_tokens,
-            temperature: self.shared.temperature,
-        })
+            temperature: self.shared.answering.temperature,
+        };
+        let room = provider.room(&request).unwrap_or(0).min(self.shared.answering.context_tokens);
+        let found = found.into_iter().map(|hit| hit.passage).collect();
+        let passages = cut::fit(found, question, room, |text| provider.count_tokens(text));
+        Ok(Request { passages, ..request })
     }
 }

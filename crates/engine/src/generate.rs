@@ -1,65 +1,47 @@
 //! From the provider's stream to the log. The hot path: what happens here happens per batch, not per token.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use domain::{Cause, Ended, Failure, FailureKind, ModelStream, Outcome, PromptId, Provider};
+use domain::{Ended, Failure, FailureKind, ModelStream};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
 use crate::Engine;
 use crate::answer::Answer;
-use crate::live::Live;
+use crate::halt::Halts;
+use crate::way::{Stop, failed};
 use crate::writer::Writer;
-
-/// What is generated.
-pub(crate) struct Work {
-    pub(crate) question: String,
-    pub(crate) follows: Option<PromptId>,
-    pub(crate) provider: Arc<dyn Provider>,
-}
 
 impl Engine {
     /// Generates an answer into the log, until it ends or is halted. The provider's call is closed when
     /// this returns. A write to the journal is never cut short: halting happens between batches.
     pub(crate) async fn generate(
         &self,
-        live: &Live,
-        work: Work,
+        mut stream: ModelStream,
+        halts: &mut Halts<'_>,
         answer: &mut Answer,
         writer: &mut Writer,
-    ) -> Ended {
-        let limits = &self.shared.limits;
-        let mut halted = pin!(halted(live, limits.total));
-        let composed = tokio::select! {
-            biased;
-            halt = &mut halted => return halt.end(answer, limits.total),
-            composed = self.compose(&live.who, work.question, work.follows) => composed,
-        };
-        let mut stream = match composed {
-            Ok(request) => work.provider.stream(Arc::new(request)),
-            Err(reason) => return lost_journal(&reason),
-        };
-        let mut silence = Silence::new(limits.stall);
+    ) -> Result<Ended, Stop> {
+        let mut silence = Silence::new(self.shared.limits.stall);
         loop {
-            let end = tokio::select! {
-                biased;
-                halt = &mut halted => return halt.end(answer, limits.total),
-                end = poll_fn(|cx| poll_batch(&mut stream, answer, cx)) => end,
-                // Before the first content the provider's order keeps the time.
-                failure = silence.too_long(), if answer.has_begun => Some(failed(failure)),
-            };
+            let next = halts.unless(async {
+                tokio::select! {
+                    biased;
+                    end = poll_fn(|cx| poll_batch(&mut stream, answer, cx)) => end,
+                    // Before the first content the provider's order keeps the time.
+                    failure = silence.too_long(), if answer.has_begun => Some(failed(failure)),
+                }
+            });
+            let end = next.await?;
             silence.broken();
-            if !answer.steps.is_empty()
-                && let Err(reason) = writer.append(answer.take_batch()).await
-            {
-                return lost_journal(&reason);
+            if !answer.steps.is_empty() {
+                writer.append(answer.take_batch()).await?;
             }
             if let Some(ended) = end {
-                return ended;
+                return Ok(ended);
             }
         }
     }
@@ -82,36 +64,6 @@ fn poll_batch(stream: &mut ModelStream, answer: &mut Answer, cx: &mut Context<'_
         }
     }
     Poll::Ready(None)
-}
-
-/// Why a prompt ends before its model does.
-enum Halt {
-    Stopped(Cause),
-    OutOfTime,
-}
-
-async fn halted(live: &Live, total: Duration) -> Halt {
-    tokio::select! {
-        cause = live.stopped() => Halt::Stopped(cause),
-        () = sleep(total) => Halt::OutOfTime,
-    }
-}
-
-impl Halt {
-    fn end(self, answer: &Answer, total: Duration) -> Ended {
-        match self {
-            Self::Stopped(Cause::Drain) => Ended::interrupted(Cause::Drain),
-            Self::Stopped(cause) => Ended { outcome: Outcome::Cancelled, cause },
-            Self::OutOfTime if answer.tokens > 0 => answer.cut_short(),
-            Self::OutOfTime => Ended {
-                outcome: Outcome::Failed(Failure::new(
-                    FailureKind::SilentAtStart,
-                    format!("no answer within {} s (generation.total_seconds)", total.as_secs()),
-                )),
-                cause: Cause::Limit,
-            },
-        }
-    }
 }
 
 /// Watches over the silence between batches. The timer is not reset for each of them: it fires, looks at
@@ -143,13 +95,4 @@ impl Silence {
             self.timer.as_mut().reset(self.since + self.bound);
         }
     }
-}
-
-fn failed(failure: Failure) -> Ended {
-    Ended { outcome: Outcome::Failed(failure), cause: Cause::Model }
-}
-
-fn lost_journal(reason: &domain::StorageError) -> Ended {
-    tracing::error!(%reason, "a prompt lost its journal");
-    Ended::interrupted(Cause::Journal)
 }

@@ -1,4 +1,4 @@
-//! The way of one prompt: admit, start or join, compose, generate, append. Each prompt runs as its own
+//! The way of one prompt: admit, start or join, retrieve, compose, generate, cite. Each prompt runs as its own
 //! task and appends events to its log; clients only ever read that log.
 //!
 //! What runs here is per node. Whether a key is taken or a session busy is the journal's decision.
@@ -6,23 +6,31 @@
 mod admit;
 mod answer;
 mod cancel;
+mod cite;
 mod compose;
+mod cut;
 mod generate;
+mod halt;
 mod health;
 mod history;
 mod live;
 mod log;
+mod prose;
 mod providers;
 mod readers;
+mod retrieve;
 mod run;
 mod running;
+mod sentences;
 mod sessions;
+mod way;
+mod words;
 mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Cause, Clock, History, Journal, Sessions};
+use domain::{Cause, Clock, History, Journal, NothingFound, Retriever, Sessions};
 use tokio::sync::{RwLock, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -63,8 +71,21 @@ pub struct Ports {
     pub sessions: Arc<dyn Sessions>,
     /// Ended prompts.
     pub history: Arc<dyn History>,
+    /// Finds passages.
+    pub retriever: Arc<dyn Retriever>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+}
+
+/// How questions are answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answering {
+    /// 0 is the most likely answer.
+    pub temperature: f32,
+    /// How many tokens the passages in a prompt may have in all.
+    pub context_tokens: usize,
+    /// What is done if nothing is found, whatever the dialect would do.
+    pub nothing_found: Option<NothingFound>,
 }
 
 /// Runs prompts. Cheap to clone; all clones are one engine.
@@ -77,7 +98,7 @@ struct Shared {
     ports: Ports,
     providers: Providers,
     limits: Limits,
-    temperature: f32,
+    answering: Answering,
     running: Running,
     streams: Arc<Semaphore>,
     readers: Arc<Semaphore>,
@@ -89,7 +110,7 @@ struct Shared {
 
 impl Engine {
     /// An engine with nothing running.
-    pub fn new(ports: Ports, providers: Providers, limits: Limits, temperature: f32) -> Self {
+    pub fn new(ports: Ports, providers: Providers, limits: Limits, answering: Answering) -> Self {
         let shared = Shared {
             streams: Arc::new(Semaphore::new(limits.concurrent_streams)),
             readers: Arc::new(Semaphore::new(limits.readers)),
@@ -100,7 +121,7 @@ impl Engine {
             ports,
             providers,
             limits,
-            temperature,
+            answering,
         };
         Self { shared: Arc::new(shared) }
     }

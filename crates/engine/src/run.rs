@@ -4,15 +4,15 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use domain::{Accepted, Cause, Ended, Failure, FailureKind, Outcome, Provider, Run, Timestamp};
+use domain::{Accepted, Cause, Ended, Failure, FailureKind, NothingFound, Outcome, Provider, Run, Timestamp};
 use futures::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, error, info, info_span};
 
 use crate::Engine;
 use crate::answer::Answer;
-use crate::generate::Work;
 use crate::live::Live;
+use crate::way::Work;
 use crate::writer::Writer;
 
 /// A prompt that was claimed.
@@ -21,6 +21,7 @@ pub(crate) struct Task {
     pub(crate) live: Arc<Live>,
     pub(crate) run: Run,
     pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) nothing_found: NothingFound,
     pub(crate) slot: OwnedSemaphorePermit,
 }
 
@@ -38,13 +39,13 @@ impl Task {
     }
 
     async fn run(self, accepted: Box<Accepted>, at: Timestamp) {
-        let Self { engine, live, run, provider, slot } = self;
+        let Self { engine, live, run, provider, nothing_found, slot } = self;
         let ports = &engine.shared.ports;
-        let work = Work { question: accepted.question.text.clone(), follows: accepted.follows, provider };
+        let work = Work { accepted: accepted.clone(), nothing_found, provider };
         let mut answer = Answer::new(&engine.shared.limits);
         live.log.publish([accepted.event(at)].into());
         let mut writer = Writer::new(run, at, live.log.clone(), ports.journal.clone(), ports.clock.clone());
-        let generated = engine.generate(&live, work, &mut answer, &mut writer);
+        let generated = engine.answer(&live, work, &mut answer, &mut writer);
         let ended = AssertUnwindSafe(generated).catch_unwind().await.unwrap_or_else(|panic| broken(&*panic));
         drop(slot);
         let (last, ended) = writer.finish(ended).await;

@@ -1,6 +1,7 @@
 //! What people call a document and how they reach it: title, module, tags, and its route on a Docusaurus site.
 
 mod route;
+mod settings;
 
 pub use route::Site;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use domain::{Catalog, Changes, Index, StorageError};
+use async_trait::async_trait;
+use domain::{Catalog, Changes, Index, Published, StorageError};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time;
@@ -81,6 +82,13 @@ impl Follower {
         let ended =
             |_| StorageError("the index is no longer kept up to date: the server is stopping".to_owned());
         waited.map(|_| ()).map_err(ended)
+    }
+}
+
+#[async_trait]
+impl Published for Follower {
+    async fn published(&self) -> Result<(), StorageError> {
+        self.caught_up().await
     }
 }
 

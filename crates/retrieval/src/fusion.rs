@@ -21,6 +21,10 @@ pub enum Fusion {
     Weighted,
     /// By their places in the two lists alone, which is no reranking.
     ReciprocalRank,
+    /// By words alone; what was found by meaning only is left out. For comparison.
+    Words,
+    /// By meaning alone, likewise.
+    Meaning,
 }
 
 /// A candidate, and what it is ordered by.
@@ -33,15 +37,15 @@ pub(crate) struct Ranked {
 impl Fusion {
     /// Puts candidates in order, best first.
     pub(crate) fn rank(self, candidates: Vec<Candidate>) -> Vec<Ranked> {
-        let scores = match self {
-            Self::Weighted => weighted(&candidates),
-            Self::ReciprocalRank => candidates.iter().map(reciprocal_ranks).collect(),
+        let scores: Vec<Option<f32>> = match self {
+            Self::Weighted => weighted(&candidates).map(Some).collect(),
+            Self::ReciprocalRank => candidates.iter().map(reciprocal_ranks).map(Some).collect(),
+            Self::Words => candidates.iter().map(by_words).collect(),
+            Self::Meaning => candidates.iter().map(by_meaning).collect(),
         };
-        let mut ranked: Vec<Ranked> = candidates
-            .into_iter()
-            .zip(scores)
-            .map(|(candidate, score)| Ranked { candidate, score })
-            .collect();
+        let scored = candidates.into_iter().zip(scores);
+        let mut ranked: Vec<Ranked> =
+            scored.filter_map(|(candidate, score)| Some(Ranked { candidate, score: score? })).collect();
         ranked.sort_by(|left, right| {
             let by_id = || left.candidate.chunk.cmp(&right.candidate.chunk);
             right.score.total_cmp(&left.score).then_with(by_id)
@@ -50,11 +54,19 @@ impl Fusion {
     }
 }
 
-fn weighted(candidates: &[Candidate]) -> Vec<f32> {
-    let by_words = normalized(candidates, |candidate| candidate.lexical.map(|(_, score)| score));
+fn by_words(candidate: &Candidate) -> Option<f32> {
+    candidate.lexical.map(|(_, score)| score)
+}
+
+fn by_meaning(candidate: &Candidate) -> Option<f32> {
+    candidate.dense.and(candidate.cosine)
+}
+
+fn weighted(candidates: &[Candidate]) -> impl Iterator<Item = f32> {
+    let by_words = normalized(candidates, by_words);
     let by_meaning = normalized(candidates, |candidate| candidate.cosine);
     let words = words_count(candidates);
-    by_words.zip(by_meaning).map(|(lexical, cosine)| words * lexical + (1.0 - words) * cosine).collect()
+    by_words.zip(by_meaning).map(move |(lexical, cosine)| words * lexical + (1.0 - words) * cosine)
 }
 
 /// How much words count, by how much of the candidates is code.

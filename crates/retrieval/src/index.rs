@@ -139,6 +139,10 @@ impl Index for EmbeddedIndex {
         self.snapshot().revision
     }
 
+    fn is_empty(&self) -> bool {
+        self.snapshot().is_empty()
+    }
+
     async fn apply(&self, changes: Changes) -> Result<(), StorageError> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         let earlier = self.snapshot();
@@ -150,8 +154,7 @@ impl Index for EmbeddedIndex {
         let label = Label::new(changes.revision, &self.model);
         let applied = tokio::task::spawn_blocking(move || {
             writer.commit(changes, &label)?;
-            reader.reload()?;
-            let new = Snapshot::new(label.revision, &reader.searcher(), fields, Some(&earlier))?;
+            let new = Snapshot::latest(label.revision, &reader, fields, &earlier)?;
             *snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
             Ok(())
         });

@@ -2,6 +2,7 @@
 
 mod follower;
 mod fusion;
+mod gate;
 mod index;
 pub mod metrics;
 mod retriever;

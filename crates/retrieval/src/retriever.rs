@@ -12,6 +12,7 @@ use domain::{
 };
 
 use crate::fusion::{Fusion, POOL, Ranked};
+use crate::gate;
 
 /// Finds by words and by meaning.
 pub struct HybridRetriever {
@@ -33,6 +34,10 @@ impl HybridRetriever {
     }
 
     async fn candidates(&self, who: &Principal, query: &Query) -> Result<Vec<Candidate>, Failure> {
+        // Nobody needs an embedder to find nothing.
+        if self.index.is_empty() {
+            return Ok(Vec::new());
+        }
         let (documents, vector) =
             tokio::try_join!(self.documents(who, &query.filters), self.vector(&query.text))?;
         let search = Search {
@@ -93,6 +98,7 @@ impl Retriever for HybridRetriever {
         let candidates = self.candidates(who, &query).await?;
         let count = candidates.len();
         end(StageName::Retrieval, count, began, stages);
+        let is_relevant = gate::lets_through(self.embedder.model(), &candidates);
 
         let pick = |candidates| {
             let mut ranked = self.fusion.rank(candidates);
@@ -102,7 +108,7 @@ impl Retriever for HybridRetriever {
             ranked
         };
         let ranked = match self.fusion {
-            Fusion::ReciprocalRank => pick(candidates),
+            Fusion::ReciprocalRank | Fusion::Words | Fusion::Meaning => pick(candidates),
             Fusion::Weighted => {
                 let began = begin(StageName::Reranking, stages);
                 let ranked = pick(candidates);
@@ -111,7 +117,7 @@ impl Retriever for HybridRetriever {
             }
         };
         let passages = self.hits(who, ranked).await?;
-        Ok(Found { is_relevant: !passages.is_empty(), passages, candidates: count })
+        Ok(Found { is_relevant: is_relevant && !passages.is_empty(), passages, candidates: count })
     }
 }
 

@@ -1,16 +1,23 @@
 //! Request bodies: bounded, and read as JSON whatever their content type says, unless a page of another
 //! origin sent them.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
 use dialects::generation::Rejected;
 use domain::TraceId;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::time::timeout;
 
 use crate::door::{self, trace_of};
-use crate::refusal::Refusal;
+use crate::ingests::Place;
+use crate::refusal::{Refusal, Refuse};
 use crate::serve::App;
+
+/// How long a body may take to come.
+const LONGEST_READ: Duration = Duration::from_secs(300);
 
 /// The bytes of a request's body.
 pub(crate) struct JsonBody(pub(crate) Bytes);
@@ -19,24 +26,56 @@ impl FromRequest<App> for JsonBody {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        let trace = trace_of(request.extensions());
-        let refuse = |rejected| Err(Refusal::new(trace, rejected));
-        if !is_json(&request) && door::is_foreign(request.headers(), &app.settings.allowed_origins) {
-            return refuse(Rejected::new(
-                415,
-                "unsupported_media_type",
-                "a page of another origin must send its body as application/json",
-            ));
+        let limit = Limit { bytes: app.settings.body_bytes, setting: "limits.body_bytes" };
+        read(request, app, limit).await.map(Self)
+    }
+}
+
+/// A body that brings documents, and the place they are taken in at. The place comes first: large bodies are
+/// held by no more requests than may take documents in.
+pub(crate) struct DocumentsBody {
+    pub(crate) bytes: Bytes,
+    pub(crate) place: Place,
+}
+
+impl FromRequest<App> for DocumentsBody {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let place = app.ingests.enter().or_refuse(trace_of(request.extensions()))?;
+        let limit = Limit { bytes: app.settings.ingest_body_bytes, setting: "limits.ingest_body_bytes" };
+        Ok(Self { bytes: read(request, app, limit).await?, place })
+    }
+}
+
+/// How large a body may be, and which setting says so.
+struct Limit {
+    bytes: usize,
+    setting: &'static str,
+}
+
+async fn read(request: Request, app: &App, limit: Limit) -> Result<Bytes, Refusal> {
+    let trace = trace_of(request.extensions());
+    let refuse = |rejected| Err(Refusal::new(trace, rejected));
+    if !is_json(&request) && door::is_foreign(request.headers(), &app.settings.allowed_origins) {
+        return refuse(Rejected::new(
+            415,
+            "unsupported_media_type",
+            "a page of another origin must send its body as application/json",
+        ));
+    }
+    let Limit { bytes, setting } = limit;
+    match timeout(LONGEST_READ, Limited::new(request.into_body(), bytes).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let message = format!("the body is larger than {bytes} bytes ({setting})");
+            refuse(Rejected::new(413, "body_too_large", message))
         }
-        let limit = app.settings.body_bytes;
-        match Limited::new(request.into_body(), limit).collect().await {
-            Ok(body) => Ok(Self(body.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => refuse(Rejected::new(
-                413,
-                "body_too_large",
-                format!("the body is larger than {limit} bytes (limits.body_bytes)"),
-            )),
-            Err(error) => refuse(unreadable(trace, &*error)),
+        Ok(Err(error)) => refuse(unreadable(trace, &*error)),
+        Err(_) => {
+            let seconds = LONGEST_READ.as_secs();
+            let message = format!("the body did not come whole within {seconds} seconds");
+            refuse(Rejected::new(408, "request_timeout", message))
         }
     }
 }

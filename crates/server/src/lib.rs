@@ -3,10 +3,11 @@
 
 mod body;
 mod door;
-mod embedding;
+mod health;
+mod ingests;
 mod refusal;
 mod routes;
 mod serve;
 mod stream;
 
-pub use serve::{Parts, Settings, serve};
+pub use serve::{Knowledge, Parts, Settings, serve};

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use dialects::generation::Rejected;
-use domain::{Rejection, TraceId};
+use domain::{Rejection, StorageError, TraceId};
 
 /// A refusal on its way out; `X-Trace-Id` is set by the door, as on every response.
 pub(crate) struct Refusal {
@@ -43,6 +43,12 @@ pub(crate) trait Refuse<T> {
 impl<T> Refuse<T> for Result<T, Rejection> {
     fn or_refuse(self, trace: TraceId) -> Result<T, Refusal> {
         self.map_err(|rejection| Refusal::new(trace, rejection))
+    }
+}
+
+impl<T> Refuse<T> for Result<T, StorageError> {
+    fn or_refuse(self, trace: TraceId) -> Result<T, Refusal> {
+        self.map_err(|error| Refusal::new(trace, Rejection::from(error)))
     }
 }
 

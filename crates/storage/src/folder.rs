@@ -8,6 +8,9 @@ use crate::Durability;
 
 /// Makes the folder if it is missing.
 pub(crate) fn make(folder: &Path, durability: Durability) -> io::Result<()> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is a file: name a folder (data_dir)"));
+    }
     let is_new = !folder.exists();
     fs::create_dir_all(folder)?;
     if is_new && durability == Durability::Power {

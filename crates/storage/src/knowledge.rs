@@ -93,6 +93,16 @@ impl Catalog for Knowledge {
         self.bulk.read(move |db| embedded.missing(db, &model, limit)).await
     }
 
+    async fn unembedded_of(
+        &self,
+        who: &Principal,
+        documents: &[DocumentId],
+        model: &str,
+    ) -> Result<Vec<Unembedded>, StorageError> {
+        let (who, documents, model) = (who.clone(), documents.to_vec(), model.to_owned());
+        self.bulk.read(move |db| vectors::missing_of(db, &who, &documents, &model)).await
+    }
+
     async fn put_vectors(
         &self,
         model: &str,

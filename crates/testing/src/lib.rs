@@ -1,7 +1,9 @@
 //! What tests and first tries need instead of the real thing: a fake model server whose faults are in the
 //! model's name, and in-process pieces that a test drives by hand on paused time.
 
+mod catalog;
 mod clock;
+mod embedder;
 mod embeddings;
 mod fake_model;
 mod journal;
@@ -9,6 +11,7 @@ mod models;
 mod ollama;
 mod openai;
 mod playback;
+mod retriever;
 mod routes;
 mod script;
 mod scripted;
@@ -18,10 +21,13 @@ mod speech;
 mod vectors;
 mod vendor;
 
+pub use catalog::FailingCatalog;
 pub use clock::PausedClock;
+pub use embedder::FakeEmbedder;
 pub use fake_model::FakeModel;
 pub use journal::{FailingJournal, SlowJournal};
 pub use models::models_folder;
+pub use retriever::{ScriptedRetriever, passage};
 pub use script::grammar;
 pub use scripted::{ScriptedCall, ScriptedCalls, ScriptedProvider};
 pub use seen::{Ending, Seen};

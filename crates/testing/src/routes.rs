@@ -82,10 +82,14 @@ impl Fake {
             Ok(script) => script.after(self.requests.like_it_before(entry)),
             Err(error) => return Err(Box::new(refuse::<V>(entry, 400, &error.to_string()))),
         };
-        tokio::select! {
-            () = sleep(script.wait_before_headers()) => {}
-            // The body breaks off at once then.
-            () = until_stopped(self.stopped.clone()) => {}
+        let wait = script.wait_before_headers();
+        // Even the shortest sleep takes a millisecond.
+        if !wait.is_zero() {
+            tokio::select! {
+                () = sleep(wait) => {}
+                // The body breaks off at once then.
+                () = until_stopped(self.stopped.clone()) => {}
+            }
         }
         let Some(status) = script.status else { return Ok(script) };
         let mut response = refuse::<V>(entry, status, "the model's name asks for this status");

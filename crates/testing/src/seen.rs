@@ -72,7 +72,7 @@ pub enum Ending {
 const KEPT: usize = 10_000;
 
 /// How long a test waits for something that should be there at once.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The requests seen so far; clones share them.
 #[derive(Clone, Default)]
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "waited 10s in vain")]
+    #[should_panic(expected = "waited 60s in vain")]
     async fn a_wait_in_vain_says_so() {
         Requests::default().wait_until(|all| !all.is_empty()).await;
     }

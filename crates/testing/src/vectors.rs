@@ -6,13 +6,14 @@ use serde_json::Value;
 /// Numbers in a vector if the model's name doesn't say.
 const DEFAULT_DIMENSION: usize = 64;
 
-/// The vector of a text: the words are spread over the numbers by their hash, and counted.
+/// The vector of a text: the words, whatever their case, are spread over the numbers by their hash, and counted.
 pub fn fake_vector(text: &str, dimension: usize) -> Vec<f32> {
     let mut vector = vec![0.0; dimension];
-    for word in text.split_whitespace() {
-        vector[place(word, dimension)] += 1.0;
+    let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    for word in words {
+        vector[place(&word.to_lowercase(), dimension)] += 1.0;
     }
-    if text.trim().is_empty() {
+    if vector.iter().all(|&number| number == 0.0) {
         vector[0] = 1.0;
     }
     vector
@@ -89,12 +90,12 @@ mod tests {
 
     #[test]
     fn texts_that_share_words_lie_closer_together() {
-        assert!(dot("water runs down", "water runs up") > dot("water runs down", "cats sleep"));
+        assert!(dot("Water runs, down!", "water runs up") > dot("water runs down", "cats sleep"));
     }
 
     #[test]
     fn no_text_has_a_vector_of_zeros() {
-        for text in ["", "  ", "word", "one two three"] {
+        for text in ["", "  ", "?!", "word", "one two three"] {
             assert!(fake_vector(text, 1)[0] > 0.0, "{text:?}");
         }
     }

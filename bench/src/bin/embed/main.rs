@@ -8,6 +8,7 @@ mod opponent;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use bench::{cpu_seconds, models_folder, resident_megabytes};
 use clap::Parser;
 use domain::{Embedder, Urgency};
 use models::embedder::{BertEmbedder, Limits};
@@ -121,28 +122,4 @@ fn queries() -> Vec<String> {
         "Which provider is asked after the first one?",
     ];
     (0..QUERIES).map(|number| questions[number % questions.len()].to_owned()).collect()
-}
-
-fn models_folder() -> PathBuf {
-    let set = |name| std::env::var_os(name).map(PathBuf::from);
-    if let Some(folder) = set("WELLSPRING__MODELS__DIR") {
-        return folder;
-    }
-    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))).unwrap_or_default();
-    cache.join("wellspring").join("models")
-}
-
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("this system tells about its processes");
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |place: usize| fields[place].parse::<f64>().expect("a number of ticks");
-    (ticks(11) + ticks(12)) / 100.0
-}
-
-fn resident_megabytes() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("this system tells about its processes");
-    let line =
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it tells the resident memory");
-    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kilobytes");
-    kilobytes * 1024.0 / 1e6
 }

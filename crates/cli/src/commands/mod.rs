@@ -1,7 +1,11 @@
 //! The command line: one file a command.
 
 mod config;
+mod eval;
+mod ingest;
 mod models;
+mod reindex;
+mod search;
 mod serve;
 
 use std::error::Error;
@@ -10,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::settings::{Environment, SettingsFile};
+use crate::settings::{Environment, Flags, Settings, SettingsFile, Sources};
 
 /// Answers questions about your code and documents, token by token, with the sources it used.
 #[derive(Debug, Parser)]
@@ -30,9 +34,17 @@ no default: WELLSPRING__PROVIDERS__LOCAL__MODEL=llama3.2 asks Ollama for that on
 enum Command {
     /// Runs the server
     Serve(serve::Serve),
+    /// Reads folders and repositories into the knowledge base
+    Ingest(ingest::Ingest),
+    /// Finds passages
+    Search(search::Search),
+    /// Embeds what lacks a vector of the configured model and makes the index anew
+    Reindex(reindex::Reindex),
     /// Shows or checks the settings
     #[command(subcommand)]
     Config(config::Config),
+    /// Measures what is found for questions whose answers are known
+    Eval(eval::Eval),
     /// Lists or fetches the models that run in this process
     #[command(subcommand)]
     Models(models::Models),
@@ -50,13 +62,24 @@ impl ConfigFlag {
     fn read(&self, environment: &Environment) -> Result<Option<SettingsFile>, String> {
         SettingsFile::read(self.config.as_deref(), environment)
     }
+
+    /// The settings in force, for a command without flags of its own for them.
+    fn settings(&self, environment: &Environment) -> Result<Settings, Box<dyn Error>> {
+        let file = self.read(environment)?;
+        let sources = Sources { file: file.as_ref(), environment, flags: &Flags::default() };
+        Ok(Settings::load(&sources)?.0)
+    }
 }
 
 /// Runs the command that the arguments name.
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<(), Box<dyn Error>> {
     match arguments.command {
         Command::Serve(serve) => serve::run(serve, environment),
+        Command::Ingest(ingest) => ingest::run(&ingest, environment),
+        Command::Search(search) => search::run(&search, environment),
+        Command::Reindex(reindex) => reindex::run(&reindex, environment),
         Command::Config(config) => config::run(&config, environment),
+        Command::Eval(eval) => eval::run(&eval, environment),
         Command::Models(models) => models::run(&models, environment),
     }
 }

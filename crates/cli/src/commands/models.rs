@@ -12,7 +12,7 @@ use models::files::{Files, Flaw, Hub, Manifest, Model, Proxy, Source};
 use serde::Serialize;
 
 use super::{ConfigFlag, print};
-use crate::settings::{EmbeddedModel, Environment, Flags, ProviderSettings, Settings, Sources, suggestion};
+use crate::settings::{EmbeddedModel, Environment, ProviderSettings, Settings, suggestion};
 use progress::{Reporter, size};
 
 /// What to do with models.
@@ -57,9 +57,7 @@ pub(super) struct Pull {
 /// Lists or pulls models.
 pub(super) fn run(models: &Models, environment: &Environment) -> Result<(), Box<dyn Error>> {
     let (Models::List(List { config, .. }) | Models::Pull(Pull { config, .. })) = models;
-    let file = config.read(environment)?;
-    let sources = Sources { file: file.as_ref(), environment, flags: &Flags::default() };
-    let (settings, _) = Settings::load(&sources)?;
+    let settings = config.settings(environment)?;
     match models {
         Models::List(list) => self::list(list, &Files::new(&settings.models.dir)),
         Models::Pull(pull) => self::pull(pull, &settings, environment),

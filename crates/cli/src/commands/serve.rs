@@ -2,17 +2,21 @@
 
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use engine::Engine;
-use server::Parts;
+use ingest::Pipeline;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::{ConfigFlag, print};
+use crate::running::Announcement;
 use crate::settings::{self, AuthMode, Environment, Flags, Settings, Sources};
 use crate::{logging, wiring};
 
@@ -39,8 +43,7 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
     for remark in settings::remarks(&settings, &tree, environment) {
         warn!("{remark}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(listen(&settings))
+    Runtime::new()?.block_on(listen(&settings))
 }
 
 async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
@@ -48,25 +51,49 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(bind).await.map_err(|error| {
         format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
     })?;
-    // Not before: models begin to load with it.
-    let engine = wiring::engine(settings)?;
+    let wired = wiring::server(settings).await?;
     warn_if_open(settings);
-    let parts = Parts { engine: engine.clone(), embedder: wiring::embedder(settings)? };
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
     let stop = stop_signal()?;
+    let announcement = announce(settings, listener.local_addr()?);
     // It serves also if nobody can read this.
     let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
     let mut beside = JoinSet::new();
-    beside.spawn(advise(engine.clone()));
-    beside.spawn(keep_house(engine.clone(), settings.storage.retention));
+    beside.spawn(advise(wired.parts.engine.clone()));
+    beside.spawn(keep_house(wired.parts.engine.clone(), settings.storage.retention));
+    beside.spawn(embed_the_rest(wired.pipeline));
     let server_settings = server::Settings {
         body_bytes: settings.limits.body_bytes,
+        ingest_body_bytes: settings.limits.ingest_body_bytes,
+        question_chars: settings.limits.question_chars,
         allowed_origins: settings.server.allowed_origins.clone(),
     };
-    server::serve(listener, parts, server_settings, stop).await?;
+    let served = server::serve(listener, wired.parts, server_settings, stop).await;
     beside.shutdown().await;
+    wired.follower.stop().await;
+    drop(announcement);
+    served?;
     info!("stopped");
     Ok(())
+}
+
+/// Tells commands that this server runs. One that cannot be told of serves all the same.
+fn announce(settings: &Settings, address: SocketAddr) -> Option<Announcement> {
+    let announced = Announcement::new(&settings.data_dir, address);
+    announced
+        .inspect_err(
+            |error| warn!(%error, "server.json cannot be written: commands will not find this server"),
+        )
+        .ok()
+}
+
+/// Embeds what a process that ended early left without vectors.
+async fn embed_the_rest(pipeline: Arc<Pipeline>) {
+    match pipeline.embed_missing(&|_| ()).await {
+        Ok(0) => {}
+        Ok(chunks) => info!(chunks, "embedded what was left without vectors"),
+        Err(failure) => warn!("some chunks are found by their words only: {failure}"),
+    }
 }
 
 async fn keep_house(engine: Engine, retention: Duration) {

@@ -28,6 +28,8 @@ pub(crate) struct GenerationSettings {
     pub(crate) max_tokens: u32,
     /// 0 is the most likely answer.
     pub(crate) temperature: f32,
+    /// How many tokens the passages in a prompt may have in all.
+    pub(crate) context_tokens: usize,
     /// What happens when no passage is found.
     pub(crate) when_nothing_found: WhenNothingFound,
     /// Other orders for some sessions; the first that matches holds.
@@ -66,6 +68,7 @@ pub(super) struct TypedGeneration {
     total_seconds: f64,
     max_tokens: u64,
     temperature: f64,
+    context_tokens: u64,
     when_nothing_found: WhenNothingFound,
     orders: Vec<TypedOrder>,
 }
@@ -87,6 +90,7 @@ impl Default for TypedGeneration {
             total_seconds: 600.0,
             max_tokens: 2048,
             temperature: 0.0,
+            context_tokens: 1_500,
             when_nothing_found: WhenNothingFound::default(),
             orders: Vec::new(),
         }
@@ -115,6 +119,7 @@ impl TypedGeneration {
             max_tokens: checks.number("generation.max_tokens", self.max_tokens, 1..=1_000_000),
             #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 2")]
             temperature: checks.decimal("generation.temperature", self.temperature, 0.0..=2.0) as f32,
+            context_tokens: checks.number("generation.context_tokens", self.context_tokens, 50..=1_000_000),
             when_nothing_found: self.when_nothing_found,
             orders,
         }

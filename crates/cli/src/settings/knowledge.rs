@@ -36,10 +36,10 @@ pub(crate) struct RerankSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RerankKind {
-    /// A model in this process.
+    /// A model in this process: a weighted sum, fitted, of how well words and meaning fit.
     #[default]
     Embedded,
-    /// Nobody.
+    /// Nobody: their places among those found by words and by meaning alone.
     None,
 }
 
@@ -90,6 +90,9 @@ impl Default for TypedIndex {
 
 impl TypedIndex {
     pub(super) fn resolve(self, checks: &mut Checks<'_>) -> IndexSettings {
+        if self.kind == IndexKind::Qdrant {
+            checks.refuse("index.kind", "\"qdrant\" is not built yet; allowed is \"embedded\"");
+        }
         IndexSettings {
             kind: self.kind,
             url: checks.url("index.url", self.url, &["http", "https"]),

@@ -156,6 +156,13 @@ fn each_kind_of_provider_has_its_own_defaults() {
 }
 
 #[test]
+fn a_kind_that_is_not_built_stops_the_start() {
+    let problems = file("[index]\nkind = 'qdrant'\n").problems();
+    assert!(problems.contains("index.kind (test.toml, line 2)"), "{problems}");
+    assert!(problems.contains("not built yet"), "{problems}");
+}
+
+#[test]
 fn a_provider_with_an_address_and_no_kind_is_an_ollama_server() {
     let providers = file("[providers.local]\nbase_url = 'http://box:11434'\n").settings().providers;
     assert_eq!(providers["local"].kind, ProviderKind::Ollama);

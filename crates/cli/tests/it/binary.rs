@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// Long enough for a busy machine, and short enough to see a test fail.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a test runs.
 pub(crate) struct Home(Arc<TempDir>);

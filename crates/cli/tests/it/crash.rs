@@ -155,17 +155,17 @@ async fn check_retry(server: &Server, seen: &Seen) {
     assert_eq!(replay(server, &seen.prompt, "").await, before, "the first is still what it was");
 }
 
-fn check_integrity(database: &Path) {
+pub(crate) fn check_integrity(database: &Path) {
     let database = rusqlite::Connection::open(database).expect("the database is there");
     let found = database.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
     assert_eq!(found.as_deref(), Ok("ok"));
 }
 
 /// Random numbers whose seed is printed; `WELLSPRING_SEED` gives one.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let given = env::var("WELLSPRING_SEED").ok().and_then(|seed| seed.parse().ok());
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let seed = given.unwrap_or_else(now);
@@ -173,7 +173,7 @@ impl Dice {
         Self(seed)
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use testing::{FakeModel, models_folder};
+use tokio::process::Command;
 
-use crate::binary::{Home, Server};
-use crate::client::get;
+use crate::binary::{Home, Server, run};
+use crate::client::{ask, get};
 
 async fn embedding(server: &Server) -> Value {
     let ready = get(server, "/health/ready").await.expect("it answers");
@@ -30,11 +31,32 @@ async fn without_its_model_the_server_runs_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn the_server_is_ready_before_its_model_and_then_with_it() {
+async fn the_server_is_ready_before_its_model_and_stops_without_it() {
+    let home = Home::new();
+    // A pipe is not read before somebody writes into it, so this model is never loaded.
+    let pipe = home.write("slow-model/config.json", "");
+    std::fs::remove_file(&pipe).expect("it was just written");
+    assert_eq!(run(Command::new("mkfifo").arg(&pipe)).await.code, Some(0));
+    let fake = FakeModel::start().await;
+    let variables = [
+        ("WELLSPRING__EMBEDDING__MODEL", "./slow-model"),
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake"),
+    ];
+    let server = home.serve(&[], &variables).await;
+    let embedding = embedding(&server).await;
+    assert_eq!(embedding["status"], "degraded");
+    assert!(embedding["message"].as_str().is_some_and(|told| told.contains("being loaded")), "{embedding}");
+    let (_, done) = ask(&server, "why?").await.answer().await;
+    assert_eq!(done["type"], "done", "who asks does not wait for it");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn the_server_tells_when_its_model_is_there() {
     let folder = models_folder();
     let variables = [("WELLSPRING__MODELS__DIR", folder.to_str().expect("a plain path"))];
     let mut server = Home::new().serve(&[], &variables).await;
-    embedding(&server).await;
     server.logged("embedding model loaded").await;
     // What was heard of it a moment ago may still be told.
     while embedding(&server).await["status"] != "up" {}

@@ -7,12 +7,16 @@ mod config;
 mod crash;
 mod demos;
 mod embedding;
+mod eval;
 mod full_disk;
+mod ingest;
+mod ingest_crash;
 mod logs;
 mod models;
 #[path = "../../../models/tests/it/files_hub.rs"]
 mod models_hub;
 #[path = "../../../storage/tests/it/faults/mounts.rs"]
 mod mounts;
+mod search;
 mod serve;
 mod stop;

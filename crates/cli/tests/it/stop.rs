@@ -1,14 +1,9 @@
-//! How a server stops: every client is told, and it is gone soon.
-
-use std::time::{Duration, Instant};
+//! How a server stops: every client is told, and nobody is waited for who has read it.
 
 use testing::FakeModel;
 
 use crate::binary::Home;
 use crate::client::{ask, get};
-
-/// Less than clients are given to read their last bytes: nobody has to wait for a client that has read them.
-const SOON: Duration = Duration::from_secs(3);
 
 async fn check_that_it_stops_on(signal: &str) {
     let fake = FakeModel::start().await;
@@ -20,7 +15,6 @@ async fn check_that_it_stops_on(signal: &str) {
     let mut response = ask(&server, "why?").await;
     assert_eq!(response.delta().await.expect("the answer has begun")["type"], "token");
 
-    let told = Instant::now();
     server.signal(signal).await;
     let (_, error) = response.answer().await;
     assert_eq!((&error["type"], &error["seq"]), (&"error".into(), &3.into()));
@@ -31,8 +25,8 @@ async fn check_that_it_stops_on(signal: &str) {
 
     let ran = server.ended().await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(told.elapsed() < SOON, "it took {:?}", told.elapsed());
     assert!(ran.err.trim_end().ends_with("stopped"), "{}", ran.err);
+    assert!(!ran.err.contains("in time"), "it waited for nobody in vain: {}", ran.err);
     fake.wait_until(|requests| requests.iter().all(|seen| seen.ending != testing::Ending::Running)).await;
 }
 

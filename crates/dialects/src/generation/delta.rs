@@ -283,7 +283,8 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use domain::{
-        Accepted, CancelReason, Cause, MessageId, PromptId, Question, SessionId, Text, TraceId, Usage,
+        Accepted, CancelReason, Cause, Citation, MessageId, Passages, PromptId, Question, SessionId,
+        StageName, Text, TraceId, Usage,
     };
 
     use super::*;
@@ -356,6 +357,44 @@ mod tests {
             ),
         ];
         assert_eq!(encode(&whole_answer(), Encoding::Ndjson, None), expected.join("\n") + "\n");
+    }
+
+    #[test]
+    fn an_answer_tells_the_passages_that_were_in_its_prompt_and_which_it_rests_on() {
+        let passage = |path: Option<&str>, lines| Passage {
+            chunk: "0190a0b0-0000-7000-8000-00000000000c".parse().unwrap(),
+            document: "0190a0b0-0000-7000-8000-00000000000d".parse().unwrap(),
+            title: "Guide".to_owned(),
+            repo_url: path.map(|_| "https://r".to_owned()),
+            file_path: path.map(str::to_owned),
+            url: None,
+            section: None,
+            subsection: None,
+            lines,
+            text: "The text.".to_owned(),
+            score: 0.5,
+        };
+        let in_prompt = vec![passage(Some("a.md"), Some((3, 4))), passage(None, None)];
+        let took = Duration::from_micros(7_900);
+        let line = encode(
+            &log(
+                None,
+                vec![
+                    (1, Step::Stage(Stage::Began(StageName::Retrieval))),
+                    (9, Step::Stage(Stage::Ended { name: StageName::Retrieval, count: 40, took })),
+                    (9, Step::Passages(Box::new(Passages { found: 5, in_prompt }))),
+                    (20, Step::Citations([Citation { number: 2, quote: None }].into())),
+                    (30, ended(Outcome::Done(FinishReason::Stop), Cause::Model)),
+                ],
+            ),
+            Encoding::Ndjson,
+            None,
+        );
+        let ids = r#""documentId":"0190a0b0-0000-7000-8000-00000000000d","chunkId":"0190a0b0-0000-7000-8000-00000000000c""#;
+        let sources = format!(
+            r#""retrievalMs":7,"sources":[{{"index":1,{ids},"title":"Guide","repoUrl":"https://r","filePath":"a.md","lineStart":3,"lineEnd":4,"excerpt":"The text.","score":0.5,"cited":false}},{{"index":2,{ids},"title":"Guide","excerpt":"The text.","score":0.5,"cited":true}}]"#
+        );
+        assert!(line.contains(&sources), "{line}");
     }
 
     #[test]

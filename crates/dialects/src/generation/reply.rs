@@ -60,6 +60,7 @@ pub(crate) fn session_status(status: SessionStatus) -> &'static str {
         SessionStatus::Active => "active",
         SessionStatus::Completed => "completed",
         SessionStatus::Cancelled => "cancelled",
+        SessionStatus::Error => "error",
     }
 }
 

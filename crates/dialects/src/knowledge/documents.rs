@@ -21,6 +21,13 @@ pub struct Page {
     pub size: u64,
 }
 
+impl Page {
+    /// How many documents come before it, and how many it has.
+    pub fn range(&self) -> (u64, usize) {
+        ((self.page - 1) * self.size, usize::try_from(self.size).unwrap_or(usize::MAX))
+    }
+}
+
 /// Reads the query of `GET /api/documents`.
 pub fn decode_page(page: Option<&str>, size: Option<&str>) -> Result<Page, Rejection> {
     let number = |name: &str, text: Option<&str>, default: u64, allowed: RangeInclusive<u64>| {

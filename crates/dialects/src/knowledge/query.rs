@@ -37,11 +37,17 @@ pub struct QueryRequest {
     pub explain: bool,
 }
 
-/// Reads `POST /api/query`.
-pub fn decode_query(body: &[u8]) -> Result<QueryRequest, Rejection> {
+/// Reads `POST /api/query`, whose query may have so many characters.
+pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Rejection> {
     let request: RequestWire = json::parse(body)?;
     if request.query.trim().is_empty() {
         return Err(Rejection::Invalid("query is empty: say what to look for".to_owned()));
+    }
+    let chars = request.query.chars().count();
+    if chars > most_chars {
+        return Err(Rejection::Invalid(format!(
+            "query has {chars} characters; it may have {most_chars} (limits.question_chars)"
+        )));
     }
     let k = request.k.unwrap_or(DEFAULT_K);
     let limit = usize::try_from(k)

@@ -1,6 +1,7 @@
 //! The engine over real ports, on paused time.
 
 mod model;
+mod passages;
 mod places;
 mod prompts;
 mod world;

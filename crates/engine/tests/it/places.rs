@@ -71,7 +71,7 @@ impl Place for OnDisk {
         let durable = Durable::open(&settings, now).expect("a sound folder opens");
         let mortal = Arc::new(Mortal { durable: Mutex::new(Some(Arc::new(durable))) });
         *self.mortal.lock().expect("sound") = Some(mortal.clone());
-        Store { journal: mortal.clone(), sessions: mortal.clone(), history: mortal }
+        Store::of(mortal)
     }
 
     fn survives(&self) -> bool {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use domain::{
     Ask, Ended, Event, History, Journal, NewSession, NothingFound, Principal, Provider, Question, Rejection,
-    SessionId, Sessions, Step, TraceId,
+    Retriever, SessionId, Sessions, Step, TraceId,
 };
-use engine::{Engine, Limits, Ports, Providers, Reader};
+use engine::{Answering, Engine, Limits, Ports, Providers, Reader};
 use storage::{Memory, MemoryLimits};
-use testing::{PausedClock, ScriptedCalls, ScriptedProvider};
+use testing::{PausedClock, ScriptedCalls, ScriptedProvider, ScriptedRetriever};
 
 /// Times end on odd milliseconds, so that no two deadlines of a test fall together by accident.
 pub(crate) const RESUME: Duration = Duration::from_millis(15_007);
@@ -20,18 +20,29 @@ pub(crate) const STALL: Duration = Duration::from_millis(30_013);
 pub(crate) const TOTAL: Duration = Duration::from_millis(600_003);
 pub(crate) const IDLE: Duration = Duration::from_millis(3_600_011);
 
-/// The ports of one store.
+/// The ports of one store, and who finds passages.
 #[derive(Clone)]
 pub(crate) struct Store {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) sessions: Arc<dyn Sessions>,
     pub(crate) history: Arc<dyn History>,
+    pub(crate) retriever: Arc<dyn Retriever>,
 }
 
 impl Store {
     pub(crate) fn memory() -> Self {
         let memory = Arc::new(Memory::new(MemoryLimits { bytes: 1 << 24, sessions: 1_000 }));
-        Self { journal: memory.clone(), sessions: memory.clone(), history: memory }
+        Self::of(memory)
+    }
+
+    /// A store that is everything in one, with nothing to find in it.
+    pub(crate) fn of<S: Journal + Sessions + History + 'static>(store: Arc<S>) -> Self {
+        let retriever = Arc::new(ScriptedRetriever::nothing());
+        Self { journal: store.clone(), sessions: store.clone(), history: store, retriever }
+    }
+
+    pub(crate) fn finding(self, retriever: &Arc<ScriptedRetriever>) -> Self {
+        Self { retriever: retriever.clone(), ..self }
     }
 }
 
@@ -55,6 +66,10 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
+pub(crate) fn answering() -> Answering {
+    Answering { temperature: 0.0, context_tokens: 400, nothing_found: None }
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         Self::with(Store::memory(), limits())
@@ -64,7 +79,15 @@ impl World {
         Self::at(PausedClock::new(), store, limits)
     }
 
+    pub(crate) fn answering(store: Store, limits: Limits, answering: Answering) -> Self {
+        Self::made(PausedClock::new(), store, limits, answering)
+    }
+
     pub(crate) fn at(clock: PausedClock, store: Store, limits: Limits) -> Self {
+        Self::made(clock, store, limits, answering())
+    }
+
+    fn made(clock: PausedClock, store: Store, limits: Limits, answering: Answering) -> Self {
         let (provider, calls) = ScriptedProvider::new("local", "scripted");
         let provider: Arc<dyn Provider> = Arc::new(provider);
         let providers = Providers::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);
@@ -72,9 +95,10 @@ impl World {
             journal: store.journal,
             sessions: store.sessions,
             history: store.history,
+            retriever: store.retriever,
             clock: Arc::new(clock),
         };
-        Self { engine: Engine::new(ports, providers, limits, 0.0), calls, who: Principal::local() }
+        Self { engine: Engine::new(ports, providers, limits, answering), calls, who: Principal::local() }
     }
 
     pub(crate) async fn session(&self) -> SessionId {

@@ -4,12 +4,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tantivy::directory::error::OpenReadError;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::index::SegmentId;
-use tantivy::{Searcher, SegmentReader};
+use tantivy::{IndexReader, Searcher, SegmentReader, TantivyError};
 
 use super::entry::Fields;
 use super::rows::Rows;
+
+/// How often a snapshot is tried. Each try but the last fails only if a merge ended during it.
+const TRIES: usize = 10;
 
 /// One state of the index.
 pub(crate) struct Snapshot {
@@ -58,6 +62,29 @@ impl Snapshot {
         }
         let tenants = extents(&parts);
         Ok(Self { revision, parts, tenants })
+    }
+
+    /// What was committed last. Rows are opened after tantivy's own files: a merge that ends in between takes away
+    /// those that it replaced, and then there is something newer to see.
+    pub(crate) fn latest(
+        revision: u64,
+        reader: &IndexReader,
+        fields: Fields,
+        earlier: &Self,
+    ) -> tantivy::Result<Self> {
+        let look = || {
+            reader.reload()?;
+            Self::new(revision, &reader.searcher(), fields, Some(earlier))
+        };
+        let is_gone = |seen: &tantivy::Result<Self>| {
+            matches!(seen, Err(TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_))))
+        };
+        let mut looks = (1..TRIES).map(|_| look());
+        looks.find(|seen| !is_gone(seen)).unwrap_or_else(look)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tenants.is_empty()
     }
 
     /// None if the tenant has nothing.

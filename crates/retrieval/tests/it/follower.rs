@@ -99,6 +99,10 @@ struct Watched {
 
 #[async_trait]
 impl Index for Watched {
+    fn is_empty(&self) -> bool {
+        unreachable!("nobody searches it")
+    }
+
     fn revision(&self) -> u64 {
         self.index.revision()
     }
@@ -122,6 +126,10 @@ struct Stubborn {
 
 #[async_trait]
 impl Index for Stubborn {
+    fn is_empty(&self) -> bool {
+        unreachable!("nobody searches it")
+    }
+
     fn revision(&self) -> u64 {
         self.index.revision()
     }

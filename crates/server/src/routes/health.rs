@@ -19,11 +19,12 @@ async fn live() -> Response {
     json(StatusCode::OK, br#"{"status":"live"}"#.to_vec())
 }
 
-/// New prompts are taken. Who embeds may still be getting ready, which stops nobody from asking; the body
-/// tells.
+/// New prompts are taken. The embedder and the index may still be getting ready, which stops nobody from
+/// asking; the body tells.
 async fn ready(State(app): State<App>) -> Response {
     if app.engine.is_stopping() {
         return json(StatusCode::SERVICE_UNAVAILABLE, br#"{"status":"stopping"}"#.to_vec());
     }
-    json(StatusCode::OK, health::ready(&app.embedding.look().await))
+    let health = app.watch.look().await;
+    json(StatusCode::OK, health::ready(&health.embedding, &health.index))
 }

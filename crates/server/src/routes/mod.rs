@@ -3,6 +3,7 @@
 mod generation;
 mod health;
 mod history;
+mod knowledge;
 
 use std::str::FromStr;
 
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Router<App> {
         .merge(generation::routes())
         .merge(health::routes())
         .merge(history::routes())
+        .merge(knowledge::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
 }
@@ -53,5 +55,5 @@ fn query_value(query: Option<&str>, name: &str) -> Option<String> {
 
 /// A header as text; one that is no text reads as empty, so that it is refused as a bad value.
 fn text_header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name).map(|value| value.to_str().unwrap_or_default())
+    headers.get(name).map(|value| str::from_utf8(value.as_bytes()).unwrap_or_default())
 }

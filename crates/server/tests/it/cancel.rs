@@ -140,14 +140,11 @@ async fn cancelled(world: Arc<World>, all_run: Arc<Barrier>) -> Ended {
     let prompt = stream.prompt();
     stream.tokens(3).await;
     all_run.wait().await;
-    let reading = tokio::spawn(async move {
-        let rest = stream.rest().await;
-        (Instant::now(), rest)
-    });
+    let reading = tokio::spawn(async move { stream.rest_and_when().await });
     let called = Instant::now();
     world.cancel(&session, &prompt).await.no_content();
     let answered = Instant::now();
-    let (ended, rest) = reading.await.expect("reading does not panic");
+    let (rest, ended) = reading.await.expect("reading does not panic");
     let (last, tokens) = rest.split_last().expect("a terminal delta comes");
     assert_eq!(last["metadata"]["cancelled"], true, "{last}");
     assert!(tokens.iter().all(|delta| delta["type"] == "token"));

@@ -9,8 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHal
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long anything may take that should be there at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long anything may take that should be there at once, on a machine that is busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request that is yet to be sent.
 #[derive(Clone)]

@@ -1,5 +1,7 @@
 //! A stream of deltas as a client reads it. Every delta and its frame are checked on the way.
 
+use std::time::Instant;
+
 use serde_json::Value;
 
 use crate::client::Answer;
@@ -113,6 +115,17 @@ impl Stream {
             deltas.push(delta);
         }
         deltas
+    }
+
+    /// The same, and when the last of them came: nothing is looked at before everything is there.
+    pub(crate) async fn rest_and_when(&mut self) -> (Vec<Value>, Instant) {
+        let mut when = Instant::now();
+        while self.read().await {
+            when = Instant::now();
+        }
+        let deltas = parse(self.encoding, &self.bytes[self.taken..]);
+        deltas.iter().for_each(check_delta);
+        (deltas, when)
     }
 
     /// The whole stream, from its first delta.

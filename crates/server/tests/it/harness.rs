@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Embedder, Journal, Provider};
-use engine::{Engine, Limits, Ports, Providers};
+use domain::{Catalog, Embedder, Index, Journal, NothingFound, Provider, Retriever};
+use engine::{Answering, Engine, Limits, Ports, Providers};
+use ingest::Pipeline;
 use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
+use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
 use server::{Parts, Settings};
-use storage::{Memory, MemoryLimits};
-use testing::{FailingJournal, FakeModel, PausedClock};
+use storage::{Knowledge, Memory, MemoryLimits};
+use testing::{FailingCatalog, FailingJournal, FakeModel, PausedClock, ScriptedRetriever};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -30,7 +32,11 @@ pub(crate) struct Setup {
     first_token: Duration,
     context_window: usize,
     settings: Settings,
-    embeds: bool,
+    /// None if nobody listens where the embedder should be.
+    embedding_model: Option<String>,
+    /// None if passages are those of the documents that were taken in.
+    retriever: Option<Arc<dyn Retriever>>,
+    answering: Answering,
     providers: Vec<(&'static str, Member)>,
     order: Option<Vec<&'static str>>,
     owner_orders: Vec<(&'static str, Vec<&'static str>)>,
@@ -57,8 +63,15 @@ impl Setup {
             },
             first_token: Duration::from_secs(60),
             context_window: 8192,
-            settings: Settings { body_bytes: 1 << 20, allowed_origins: Vec::new() },
-            embeds: true,
+            settings: Settings {
+                body_bytes: 1 << 20,
+                ingest_body_bytes: 1 << 26,
+                question_chars: 100_000,
+                allowed_origins: Vec::new(),
+            },
+            embedding_model: Some("fake".to_owned()),
+            retriever: Some(Arc::new(ScriptedRetriever::nothing())),
+            answering: Answering { temperature: 0.0, context_tokens: 1_000, nothing_found: None },
             providers: Vec::new(),
             order: None,
             owner_orders: Vec::new(),
@@ -109,9 +122,33 @@ impl Setup {
         self
     }
 
+    /// Passages are found by this one.
+    pub(crate) fn retriever(mut self, retriever: impl Retriever + 'static) -> Self {
+        self.retriever = Some(Arc::new(retriever));
+        self
+    }
+
+    /// Passages are those of the documents that are taken in.
+    pub(crate) fn answers_from_documents(mut self) -> Self {
+        self.retriever = None;
+        self
+    }
+
+    /// What is done when nothing is found, whatever the dialect would do.
+    pub(crate) fn when_nothing_found(mut self, what: NothingFound) -> Self {
+        self.answering.nothing_found = Some(what);
+        self
+    }
+
     /// Nobody listens where the embedder should be.
     pub(crate) fn without_embedder(mut self) -> Self {
-        self.embeds = false;
+        self.embedding_model = None;
+        self
+    }
+
+    /// Embeds with this model of the fake server.
+    pub(crate) fn embedding_model(mut self, model: &str) -> Self {
+        self.embedding_model = Some(model.to_owned());
         self
     }
 
@@ -131,28 +168,34 @@ impl Setup {
         let fake = FakeModel::start().await;
         let memory = Arc::new(Memory::new(MemoryLimits { bytes: 1 << 28, sessions: 10_000 }));
         let journal = Arc::new(FailingJournal::new(memory.clone()));
+        let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
+        let catalog = Arc::new(FailingCatalog::new(Arc::new(Knowledge::in_memory())));
+        let knowledge = knowledge(catalog.clone(), embedder.clone());
         let ports = Ports {
             journal: journal.clone() as Arc<dyn Journal>,
             sessions: memory.clone(),
             history: memory,
+            retriever: self.retriever.clone().unwrap_or_else(|| knowledge.retriever.clone()),
             clock: Arc::new(PausedClock::new()),
         };
-        let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
-        let engine = Engine::new(ports, routes, self.limits, 0.0);
+        let engine = Engine::new(ports, routes, self.limits, self.answering);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
-        let parts = Parts { engine, embedder };
+        let parts = Parts { engine, embedder, knowledge };
         let serving = tokio::spawn(server::serve(listener, parts, self.settings, stopped));
-        World { address, fake, journal, stop, serving }
+        World { address, fake, journal, catalog, stop, serving }
     }
 
     async fn embedder(&self, fake: &FakeModel) -> Arc<dyn Embedder> {
         let settings = HttpEmbedder {
             name: "embedding".to_owned(),
-            base_url: if self.embeds { fake.url().to_owned() } else { nobody().await },
-            model: "fake".to_owned(),
+            base_url: match self.embedding_model {
+                Some(_) => fake.url().to_owned(),
+                None => nobody().await,
+            },
+            model: self.embedding_model.clone().unwrap_or_else(|| "fake".to_owned()),
             api_key: None,
             connect: Duration::from_secs(5),
             proxy: None,
@@ -203,6 +246,26 @@ impl Setup {
             Kind::Ollama => Arc::new(Ollama::new(settings).expect("a test's settings are valid")),
             Kind::OpenAi => Arc::new(OpenAi::new(settings).expect("a test's settings are valid")),
         }
+    }
+}
+
+/// The real knowledge base, in memory.
+fn knowledge(catalog: Arc<dyn Catalog>, embedder: Arc<dyn Embedder>) -> server::Knowledge {
+    let model = embedder.model().to_owned();
+    let index: Arc<dyn Index> = Arc::new(EmbeddedIndex::in_memory(&model).expect("there is memory"));
+    let published = Arc::new(Follower::start(catalog.clone(), index.clone(), model));
+    let ports = ingest::Ports {
+        catalog: catalog.clone(),
+        embedder: embedder.clone(),
+        clock: Arc::new(PausedClock::new()),
+        published: Some(published.clone()),
+    };
+    let retriever = HybridRetriever::new(catalog.clone(), index, embedder, Fusion::Weighted);
+    server::Knowledge {
+        catalog,
+        ingest: Arc::new(Pipeline::new(ports, ingest::Settings::default())),
+        retriever: Arc::new(retriever),
+        published,
     }
 }
 

@@ -1,8 +1,11 @@
 //! Health: of the providers for people, of the process for orchestrators.
 
+use std::time::Instant;
+
 use serde_json::json;
 
 use crate::harness::{Kind, Setup};
+use crate::world::World;
 
 const HEALTH: &str = "/api/generation/health";
 
@@ -31,18 +34,16 @@ async fn the_health_call_tells_which_providers_are_there() {
 #[tokio::test]
 async fn being_asked_for_health_often_asks_no_model() {
     let world = Setup::of("fake").start().await;
-    for _ in 0..20 {
-        world.get(HEALTH).await.json(200).await;
-    }
+    ask_often(&world, HEALTH).await;
     assert_eq!(world.fake.chats(), []);
-    assert!(world.fake.requests().len() <= 2, "{:?}", world.fake.requests());
 }
 
 #[tokio::test]
 async fn an_orchestrator_learns_that_the_server_lives_and_is_ready() {
     let world = Setup::new().unreachable("local", Kind::Ollama).start().await;
     assert_eq!(world.get("/health/live").await.json(200).await, json!({"status": "live"}));
-    let ready = json!({"status": "ready", "services": {"embedding": {"status": "up"}}});
+    let services = json!({"embedding": {"status": "up"}, "index": {"status": "up"}});
+    let ready = json!({"status": "ready", "services": services});
     assert_eq!(world.get("/health/ready").await.json(200).await, ready);
 }
 
@@ -61,9 +62,29 @@ async fn a_server_without_its_embedder_is_ready_and_says_what_it_lacks() {
 #[tokio::test]
 async fn being_asked_often_whether_it_is_ready_asks_the_embedder_seldom() {
     let world = Setup::of("fake").start().await;
-    for _ in 0..20 {
-        world.get("/health/ready").await.json(200).await;
-    }
+    ask_often(&world, "/health/ready").await;
     assert_eq!(world.fake.embeddings(), []);
-    assert!(world.fake.requests().len() <= 2, "{:?}", world.fake.requests());
+}
+
+/// Asks twenty times, and checks that nobody behind the server was asked more often than every two seconds.
+async fn ask_often(world: &World, path: &str) {
+    let began = Instant::now();
+    for _ in 0..20 {
+        world.get(path).await.json(200).await;
+    }
+    let looks = world.fake.requests().len() as u64;
+    assert!((1..=1 + began.elapsed().as_secs() / 2).contains(&looks), "{:?}", world.fake.requests());
+}
+
+#[tokio::test]
+async fn a_server_whose_index_is_behind_its_catalog_is_ready_and_says_so() {
+    let world = Setup::of("fake").start().await;
+    world.catalog.fail(true);
+    let ready = world.get("/health/ready").await.json(200).await;
+    assert_eq!(
+        (&ready["status"], &ready["services"]["index"]["status"]),
+        (&json!("ready"), &json!("degraded"))
+    );
+    let message = ready["services"]["index"]["message"].as_str().expect("it says why");
+    assert!(message.contains("not all are found yet"), "{message}");
 }

@@ -160,8 +160,19 @@ async fn every_event_of_a_prompt_can_be_read() {
     assert_eq!(events.header("x-prompt-id"), Some(answer.prompt.as_str()));
     let events = parse_events(&events.body().await);
     let names: Vec<_> = events.iter().map(|(_, name, _)| name.as_str()).collect();
-    let expected =
-        ["accepted", "started", "reasoning", "reasoning", "text", "text", "text", "usage", "ended"];
+    let expected = [
+        "accepted",
+        "stage",
+        "stage",
+        "started",
+        "reasoning",
+        "reasoning",
+        "text",
+        "text",
+        "text",
+        "usage",
+        "ended",
+    ];
     assert_eq!(names, expected);
     for (position, (id, name, data)) in (0..).zip(&events) {
         assert_eq!((*id, &data["position"], &data["type"]), (position, &json!(position), &json!(name)));
@@ -170,8 +181,8 @@ async fn every_event_of_a_prompt_can_be_read() {
     let accepted = &events[0].2;
     assert_eq!((&accepted["promptId"], &accepted["sessionId"]), (&json!(answer.prompt), &json!(session)));
     assert_eq!((&accepted["text"], &accepted["idempotencyKey"]), (&json!("why?"), &json!("k")));
-    assert_eq!(events[1].2["provider"], "local");
-    let ended = &events[8].2;
+    assert_eq!(events[3].2["provider"], "local");
+    let ended = &events[10].2;
     assert_eq!(
         (&ended["outcome"], &ended["cause"], &ended["finishReason"]),
         (&json!("done"), &json!("model"), &json!("stop"))

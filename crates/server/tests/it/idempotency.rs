@@ -135,6 +135,8 @@ async fn the_key_may_come_in_the_header() {
     assert_eq!(in_body.prompt(), first.prompt);
     let call = Call::post_json(STREAM, &keyed(&session, "k")).header("Idempotency-Key", "other");
     world.call(call).await.refusal(400, "invalid_request").await;
+    let beyond_ascii = ask(&question(&session), "schlüssel").await;
+    assert_eq!(ask(&keyed(&session, "schlüssel"), "schlüssel").await.prompt, beyond_ascii.prompt);
 }
 
 #[tokio::test]

@@ -45,9 +45,9 @@ async fn the_prompt_of_a_client_that_left_goes_on_for_the_resume_window() {
     let world = Setup::of("fake,stall=3").start().await;
     let session = world.session().await;
     let prompt = left(&world, &session).await;
-    time_passes(13 * SECOND).await;
+    time_passes(5 * SECOND).await;
     assert_eq!(world.look_at_prompt(&prompt).await["status"], "in-flight");
-    time_passes(3 * SECOND).await;
+    time_passes(10 * SECOND).await;
     let ended = world.until_status(&prompt, "cancelled").await;
     assert_eq!(ended["tokenCount"], 3);
     assert_eq!(world.until_calls_ended().await[0].ending, Ending::Closed);
@@ -63,7 +63,7 @@ async fn a_client_that_comes_back_in_time_keeps_its_prompt() {
     let session = world.session().await;
     let prompt = left(&world, &session).await;
     for encoding in ENCODINGS {
-        time_passes(10 * SECOND).await;
+        time_passes(5 * SECOND).await;
         let back = world.resume(encoding, &prompt, Some(2)).await;
         time_passes(60 * SECOND).await;
         assert_eq!(world.look_at_prompt(&prompt).await["status"], "in-flight");

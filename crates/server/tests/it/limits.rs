@@ -8,7 +8,7 @@ use testing::{Ending, fake_text};
 use crate::client::{Answer, Call};
 use crate::deltas::Encoding;
 use crate::harness::{KINDS, Setup};
-use crate::world::{CANCEL, SESSION, STREAM, World, question};
+use crate::world::{CANCEL, SESSION, STREAM, World, question, time_passes};
 
 /// Checks that there is no room and when there may be some.
 async fn check_overloaded(answer: Answer) {
@@ -133,12 +133,21 @@ async fn an_answer_that_just_fits_is_not_cut() {
 
 #[tokio::test]
 async fn an_answer_ends_at_its_bound_on_time() {
-    let limit = |limits: &mut engine::Limits| limits.total = Duration::from_millis(300);
-    let world = Setup::of("fake,tokens=10000,pace=5ms").limits(limit).start().await;
-    let answer = world.ask(&world.session().await).await.all().await;
-    answer.done("length");
-    assert_eq!(answer.text(), fake_text(answer.deltas.len() as u64 - 1));
-    assert_eq!(world.until_calls_ended().await[0].ending, Ending::Closed);
-    let world = Setup::of("fake,silence=3600s").limits(limit).start().await;
-    world.ask(&world.session().await).await.all().await.error("provider_timeout", true);
+    for (model, said) in [("fake,stall=5", 5), ("fake,silence=3600s", 0)] {
+        let setup = Setup::of(model).first_token(Duration::from_secs(3600));
+        let world = setup.limits(|limits| limits.stall = Duration::from_secs(3600)).start().await;
+        let stream = world.ask(&world.session().await).await;
+        world.until_said(&stream.prompt(), said).await;
+        time_passes(Duration::from_secs(590)).await;
+        assert_eq!(world.look_at_prompt(&stream.prompt()).await["status"], "in-flight");
+        time_passes(Duration::from_secs(20)).await;
+        let answer = stream.all().await;
+        assert_eq!(answer.text(), fake_text(said as u64));
+        if said > 0 {
+            answer.done("length");
+        } else {
+            answer.error("provider_timeout", true);
+        }
+        assert_eq!(world.until_calls_ended().await[0].ending, Ending::Closed);
+    }
 }

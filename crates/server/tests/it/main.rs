@@ -1,4 +1,5 @@
-//! The contract of the generation dialect, over real sockets: the general rules and every call but sockets.
+//! The contract of the generation dialect and of the knowledge base, over real sockets: the general rules and every
+//! call but sockets.
 
 mod bad_input;
 mod cancel;
@@ -13,8 +14,10 @@ mod harness;
 mod health;
 mod history;
 mod idempotency;
+mod knowledge;
 mod leaving;
 mod limits;
+mod passages;
 mod prompts;
 mod providers_in_order;
 mod resume;

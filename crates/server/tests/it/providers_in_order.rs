@@ -7,7 +7,7 @@ use testing::fake_text;
 
 use crate::deltas::{Encoding, Transcript};
 use crate::harness::{KINDS, Kind, Setup};
-use crate::world::{World, question};
+use crate::world::{World, question, time_passes};
 
 /// The other kind, so that a fallback crosses from one API to the other.
 fn other(kind: Kind) -> Kind {
@@ -20,6 +20,14 @@ async fn ask(world: &World, session: &Value, provider: Option<&str>) -> Transcri
     world.stream(Encoding::Ndjson, &body).await.all().await
 }
 
+/// Asks a model that falls silent when it has said so much, and waits for longer than it may be silent.
+async fn ask_one_that_falls_silent(world: &World, said: usize) -> Transcript {
+    let stream = world.ask(&world.session().await).await;
+    world.until_said(&stream.prompt(), said).await;
+    time_passes(Duration::from_secs(61)).await;
+    stream.all().await
+}
+
 /// The models that were asked, in order.
 fn asked(world: &World) -> Vec<String> {
     world.fake.chats().iter().filter_map(|seen| seen.model().map(str::to_owned)).collect()
@@ -30,7 +38,6 @@ async fn the_next_provider_is_asked_as_long_as_nothing_was_streamed() {
     for kind in KINDS {
         for model in [
             "fake,silence=3600s",
-            "fake,stall=0",
             "fake,die=0",
             "fake,error=0",
             "fake,empty",
@@ -43,8 +50,11 @@ async fn the_next_provider_is_asked_as_long_as_nothing_was_streamed() {
         ] {
             let setup =
                 Setup::new().provider("first", kind, model).provider("second", other(kind), "fake,words");
-            let world = setup.first_token(Duration::from_millis(500)).start().await;
-            let answer = ask(&world, &json!({}), None).await;
+            let world = setup.start().await;
+            let answer = match model {
+                "fake,silence=3600s" => ask_one_that_falls_silent(&world, 0).await,
+                _ => ask(&world, &json!({}), None).await,
+            };
             let done = answer.done("stop");
             assert_eq!((&done["provider"], &done["model"]), (&json!("second"), &json!("fake,words")));
             assert!(answer.text().starts_with("word0 word1 "), "{kind:?} {model}: {}", answer.text());
@@ -74,8 +84,11 @@ async fn no_other_provider_is_asked_once_something_was_streamed() {
             ("fake,reasoning=4,tokens=0", 0, "empty_answer"),
         ] {
             let setup = Setup::new().provider("first", kind, model).provider("second", other(kind), "fake");
-            let world = setup.limits(|limits| limits.stall = Duration::from_millis(150)).start().await;
-            let answer = ask(&world, &json!({}), None).await;
+            let world = setup.start().await;
+            let answer = match model {
+                "fake,stall=5" => ask_one_that_falls_silent(&world, 5).await,
+                _ => ask(&world, &json!({}), None).await,
+            };
             assert_eq!(answer.text(), fake_text(tokens), "{kind:?} {model}");
             answer.error(code, true);
             assert_eq!(asked(&world), [model]);

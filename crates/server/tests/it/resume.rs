@@ -20,36 +20,40 @@ async fn streams_that_were_cut_at_random_join_to_the_byte() {
     const AT_ONCE: usize = 16;
     let world = Arc::new(Setup::of("fake,tokens=60,pace=1ms").start().await);
     let mut cutting = JoinSet::new();
-    for seed in 0..soak(100, 1_000) as u64 {
-        if cutting.len() == AT_ONCE {
-            cutting.join_next().await.expect("some are cutting").expect("a cut stream joins");
+    let (mut cuts, mut seed) = (0, 0);
+    while cuts < soak(1_000, 10_000) {
+        while cutting.len() < AT_ONCE {
+            cutting.spawn(cut_and_join(world.clone(), seed));
+            seed += 1;
         }
-        cutting.spawn(cut_and_join(world.clone(), seed));
+        cuts += cutting.join_next().await.expect("some are cutting").expect("a cut stream joins");
     }
     while let Some(joined) = cutting.join_next().await {
         joined.expect("a cut stream joins");
     }
 }
 
-/// Cuts one stream up to four times, and compares what was read with the uncut stream.
-async fn cut_and_join(world: Arc<World>, seed: u64) {
+/// Cuts one stream up to eight times, and compares what was read with the uncut stream. Tells how often.
+async fn cut_and_join(world: Arc<World>, seed: u64) -> usize {
     let mut dice = Dice::new(seed);
     let encoding = ENCODINGS[dice.below(2)];
     let mut stream = world.stream(encoding, &question(&world.session().await)).await;
     let prompt = stream.prompt();
-    let mut joined = Vec::new();
-    for _ in 0..=dice.below(4) {
-        let (bytes, ended) = stream.cut_after(dice.below(6_000)).await;
+    let (mut joined, mut cuts) = (Vec::new(), 0);
+    for _ in 0..=dice.below(8) {
+        let (bytes, ended) = stream.cut_after(dice.below(3_000)).await;
         joined.extend(bytes);
         stream = come_back(&world, encoding, &prompt, &joined, &mut dice).await;
         if ended {
             break;
         }
+        cuts += 1;
     }
     joined.extend(stream.cut_after(usize::MAX).await.0);
     let uncut = world.resume(encoding, &prompt, None).await.all().await;
     assert_eq!(uncut.deltas.len(), 61);
     assert!(joined == uncut.bytes, "seed {seed}: {:?}", String::from_utf8_lossy(&joined));
+    cuts
 }
 
 /// Reads on behind what was read, by the header or by the query.

@@ -146,9 +146,9 @@ async fn ending_a_session_cancels_its_running_prompt() {
 async fn a_session_that_is_idle_too_long_is_completed() {
     let world = Setup::of("fake").start().await;
     let id = world.session().await;
-    time_passes(3595 * SECOND).await;
+    time_passes(3540 * SECOND).await;
     assert_eq!(status_of(&world, &id).await, "active");
-    time_passes(10 * SECOND).await;
+    time_passes(61 * SECOND).await;
     assert_eq!(status_of(&world, &id).await, "completed");
     world.try_ask(&question(&id)).await.refusal(400, "session_not_found").await;
     assert_eq!(status_of(&world, &id).await, "completed");
@@ -157,7 +157,7 @@ async fn a_session_that_is_idle_too_long_is_completed() {
 #[tokio::test]
 async fn a_running_prompt_keeps_its_session_alive() {
     let setup = Setup::of("fake,stall=3").limits(|limits| {
-        limits.idle = 60 * SECOND;
+        limits.idle = 120 * SECOND;
         limits.stall = 3600 * SECOND;
     });
     let world = setup.start().await;
@@ -167,9 +167,9 @@ async fn a_running_prompt_keeps_its_session_alive() {
     time_passes(300 * SECOND).await;
     assert_eq!(status_of(&world, &id).await, "active");
     world.cancel(&id, &stream.prompt()).await.no_content();
-    time_passes(55 * SECOND).await;
-    assert_eq!(status_of(&world, &id).await, "active", "its prompt's end was 55 s ago");
-    time_passes(10 * SECOND).await;
+    time_passes(60 * SECOND).await;
+    assert_eq!(status_of(&world, &id).await, "active", "its prompt's end was a minute ago");
+    time_passes(61 * SECOND).await;
     assert_eq!(status_of(&world, &id).await, "completed");
 }
 
@@ -183,7 +183,7 @@ async fn a_session_is_active_when_a_prompt_is_submitted_resumed_cancelled_and_en
         let session = world.look_at_session(&id).await;
         let last = times.last().expect("there is a first time");
         let passed = millis(&session["lastActiveAt"]) - millis(last);
-        assert!((5000..9000).contains(&passed), "{what}: {passed} ms after the time before");
+        assert!(passed >= 5000, "{what}: {passed} ms after the time before");
         assert_eq!(millis(&session["expiresAt"]) - millis(&session["lastActiveAt"]), 3_600_000);
         times.push(session["lastActiveAt"].clone());
     };

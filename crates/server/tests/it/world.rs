@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testing::{Ending, FailingJournal, FakeModel, Seen};
+use testing::{Ending, FailingCatalog, FailingJournal, FakeModel, Seen};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -22,6 +22,7 @@ pub(crate) struct World {
     pub(crate) address: SocketAddr,
     pub(crate) fake: FakeModel,
     pub(crate) journal: Arc<FailingJournal>,
+    pub(crate) catalog: Arc<FailingCatalog>,
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) serving: JoinHandle<io::Result<()>>,
 }
@@ -99,6 +100,17 @@ impl World {
             }
         })
         .await
+    }
+
+    /// Waits until a model is asked and the prompt's log has so many texts and thoughts of it.
+    pub(crate) async fn until_said(&self, prompt: &str, said: usize) {
+        self.fake.wait_until(|seen| !seen.is_empty()).await;
+        let mut events = self.get(&format!("/api/prompts/{prompt}/events")).await;
+        let mut log = String::new();
+        while log.matches("\nevent: text\n").count() + log.matches("\nevent: reasoning\n").count() < said {
+            let chunk = events.chunk().await.expect("a stream ends properly").expect("the model says more");
+            log.push_str(str::from_utf8(&chunk).expect("a chunk has whole events"));
+        }
     }
 
     /// Makes sure that the server has noticed what its clients did before, such as leaving: it runs in the

@@ -106,9 +106,14 @@ fn insert_turn(db: &Connection, folded: &Folded, turn: &Turn) -> rusqlite::Resul
     Ok(())
 }
 
-/// Ends a prompt whose log cannot be read, so that its session is free.
+/// Ends a prompt whose log cannot be read, and its session with it: nobody knows what was said last.
 pub(super) fn give_up(db: &Connection, who: &Principal, prompt: PromptId) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE prompts SET status = 'error', retryable = 1 WHERE tenant = ? AND id = ?")?
         .execute(params![who.tenant, prompt.0.as_bytes()])?;
+    db.prepare_cached(
+        "UPDATE sessions SET ended = coalesce(ended, 'lost')
+         WHERE tenant = ?1 AND id = (SELECT session FROM prompts WHERE tenant = ?1 AND id = ?2)",
+    )?
+    .execute(params![who.tenant, prompt.0.as_bytes()])?;
     Ok(())
 }

@@ -95,7 +95,7 @@ fn end_what_ran(
     for (who, prompt, beginning) in ran {
         let appended = journal.get(&prompt).map_or(&[][..], Vec::as_slice);
         let Some(log) = ended_log(&beginning, appended, now) else {
-            error!(%prompt, "the beginning of a prompt's log cannot be read: it has ended without a log");
+            error!(%prompt, "the beginning of a prompt's log cannot be read: it has ended without a log, and its session with it");
             ends::give_up(db, &who, prompt)?;
             continue;
         };

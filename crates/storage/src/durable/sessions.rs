@@ -37,6 +37,7 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Session> {
         last_active_at: Timestamp::from_micros(row.get(4)?),
         ended: ended.map(|ended| match ended.as_str() {
             "cancelled" => SessionEnd::Cancelled,
+            "lost" => SessionEnd::Lost,
             _ => SessionEnd::Completed,
         }),
         prompt_count: row.get(6)?,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::{ChunkId, Principal, Unembedded};
-use rusqlite::{Connection, OptionalExtension, params};
+use domain::{ChunkId, DocumentId, Principal, Unembedded};
+use rusqlite::{Connection, OptionalExtension, Rows, params};
 
 use super::revision::{self, Changed};
 use super::texts::Texts;
@@ -55,23 +55,11 @@ impl Embedded {
     ) -> rusqlite::Result<Vec<Unembedded>> {
         let up_to = self.first_without(db, model)?;
         let mut missing = db.prepare_cached(&format!(
-            "SELECT document, chunks.tenant, chunks.id, first_byte, end_byte, context, title
-             FROM chunks CROSS JOIN documents ON documents.number = document
+            "SELECT {COLUMNS} FROM chunks CROSS JOIN documents ON documents.number = document
              WHERE {WITHOUT} ORDER BY chunks.number LIMIT ?3"
         ))?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut rows = missing.query(params![up_to, model, limit])?;
-        let (mut found, mut texts) = (Vec::new(), Texts::new(db));
-        while let Some(row) = rows.next()? {
-            let bytes = Range { start: row.get(3)?, end: row.get(4)? };
-            let words = texts.piece(row.get(0)?, bytes)?;
-            found.push(Unembedded {
-                who: Principal { tenant: row.get(1)? },
-                chunk: ChunkId(uuid(row, 2)?),
-                text: embedded_text(row.get_ref(6)?.as_str()?, row.get_ref(5)?.as_str()?, words),
-            });
-        }
-        Ok(found)
+        from_rows(db, missing.query(params![up_to, model, limit])?)
     }
 
     /// Looks for the first chunk without a vector from where the last look ended, and remembers where it is.
@@ -94,6 +82,42 @@ impl Embedded {
     fn up_to(&self) -> MutexGuard<'_, HashMap<String, i64>> {
         self.up_to.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// All chunks of documents that have no vector of a model.
+pub(super) fn missing_of(
+    db: &Connection,
+    who: &Principal,
+    documents: &[DocumentId],
+    model: &str,
+) -> rusqlite::Result<Vec<Unembedded>> {
+    let mut missing = db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM documents CROSS JOIN chunks ON document = documents.number
+         WHERE documents.tenant = ?3 AND documents.id = ?4 AND {WITHOUT} ORDER BY ordinal"
+    ))?;
+    let mut found = Vec::new();
+    for id in documents {
+        let rows = missing.query(params![0, model, who.tenant, id.0.as_bytes()])?;
+        found.extend(from_rows(db, rows)?);
+    }
+    Ok(found)
+}
+
+/// The columns of a chunk that is to be embedded, as `from_rows` reads them.
+const COLUMNS: &str = "document, chunks.tenant, chunks.id, first_byte, end_byte, context, title";
+
+fn from_rows(db: &Connection, mut rows: Rows<'_>) -> rusqlite::Result<Vec<Unembedded>> {
+    let (mut found, mut texts) = (Vec::new(), Texts::new(db));
+    while let Some(row) = rows.next()? {
+        let bytes = Range { start: row.get(3)?, end: row.get(4)? };
+        let words = texts.piece(row.get(0)?, bytes)?;
+        found.push(Unembedded {
+            who: Principal { tenant: row.get(1)? },
+            chunk: ChunkId(uuid(row, 2)?),
+            text: embedded_text(row.get_ref(6)?.as_str()?, row.get_ref(5)?.as_str()?, words),
+        });
+    }
+    Ok(found)
 }
 
 /// That a chunk behind a number has no vector of a model.

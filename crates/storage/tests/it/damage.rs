@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use domain::{Cause, Ended, Event, Journal, Step};
+use domain::{Cause, Claim, Ended, Event, History, Journal, PromptStatus, SessionEnd, SessionId, Step};
 use rusqlite::Connection;
 use storage::Durable;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::folder::Folder;
-use crate::world::{Running, ask, done, find, log_of, new_prompt, prompt_of, session, start, who};
+use crate::world::{Running, ask, claim, done, find, log_of, new_prompt, prompt_of, session, start, who};
 
 /// What a store says when it opens.
 #[derive(Clone, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 impl Said {
     /// Hears what is said meanwhile.
     pub(crate) fn hear<T>(&self, work: impl FnOnce() -> T) -> T {
+        // With nobody else to hear it, what another thread says first would not be heard here either.
+        let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(self.clone()).finish();
         tracing::subscriber::with_default(subscriber, work)
     }
@@ -211,10 +213,22 @@ async fn a_running_prompt_whose_beginning_is_damaged_does_not_stop_the_start() {
     let (folder, [hit, other]) = left_behind().await;
     let damage = "UPDATE prompts SET accepted = x'0102' WHERE id = ?";
     folder.connect().execute(damage, [hit.id().0.as_bytes()]).unwrap();
+    let session_of = "SELECT session FROM prompts WHERE id = ?";
+    let [lost, unharmed] = [&hit, &other].map(|running| {
+        let id = running.id().0;
+        let session = folder.connect().query_row(session_of, [id.as_bytes()], |row| row.get(0));
+        SessionId(uuid::Uuid::from_bytes(session.unwrap()))
+    });
     let (store, said) = open(&folder, 9);
     assert!(said.contains("ERROR") && said.contains(&hit.id().to_string()), "{said}");
     assert_eq!(log_of(&store, hit.id()).await, None);
     assert_eq!(check_that_a_part_is_kept(&store, &other).await, other.log.len());
     let in_flight = "SELECT count(*) FROM prompts WHERE status = 'in-flight'";
     assert_eq!(folder.connect().query_row(in_flight, [], |row| row.get(0)), Ok(0));
+
+    let ended = async |session| find(&store, session).await.ended;
+    assert_eq!((ended(lost).await, ended(unharmed).await), (Some(SessionEnd::Lost), None));
+    assert_eq!(store.prompt(&who(), hit.id()).await.unwrap().unwrap().status, PromptStatus::Error);
+    let outcome = claim(&store, new_prompt(lost, "and now?", 9)).await;
+    assert!(matches!(outcome, Claim::SessionEnded), "{outcome:?}");
 }

@@ -1,6 +1,6 @@
 //! What the catalog promises, on disk and in memory.
 
-use domain::{Catalog, Chunk, ChunkKind, Filed, Filing, Known, NewDocument, Piece, StorageError};
+use domain::{Catalog, Chunk, ChunkKind, Filed, Filing, Known, NewDocument, Piece, Principal, StorageError};
 use storage::Knowledge;
 
 use super::library::{MODEL, digested, document, document_at, embed, open, place, put, revision, vector_of};
@@ -30,6 +30,7 @@ on_disk_and_in_memory!(
     a_document_that_did_not_change_is_left_alone_and_takes_no_revision,
     a_document_that_is_replaced_keeps_the_vectors_of_what_it_still_says,
     a_removed_document_is_gone_with_all_it_had,
+    chunks_without_vectors_are_told_by_document,
     lists_are_newest_first_and_count_everything,
     a_root_is_known_by_its_paths_and_digests,
     pieces_come_in_the_order_they_were_asked_for,
@@ -132,6 +133,20 @@ async fn a_document_that_is_replaced_keeps_the_vectors_of_what_it_still_says(kno
     assert!(changes.added.iter().all(|chunk| chunk.title == "Anew"));
     let missing = knowledge.unembedded(MODEL, 9).await.unwrap();
     assert_eq!(missing.iter().map(|missing| missing.text.as_str()).collect::<Vec<_>>(), ["Anew\nadded"]);
+}
+
+async fn chunks_without_vectors_are_told_by_document(knowledge: &Knowledge) {
+    let (one, other) = (document("one", &["a", "b"]), document("other", &["c"]));
+    knowledge.put(&who(), vec![one.clone(), other.clone()]).await.unwrap();
+    embed(knowledge, 1).await;
+    let texts = async |who: Principal, documents: &[_]| {
+        let missing = knowledge.unembedded_of(&who, documents, MODEL).await.unwrap();
+        missing.into_iter().map(|missing| missing.text).collect::<Vec<_>>()
+    };
+    let ids = [one.document.id, place("nowhere").document(), other.document.id];
+    assert_eq!(texts(who(), &ids).await, ["About one\nb", "About other\nc"]);
+    assert_eq!(texts(who(), &ids[..2]).await, ["About one\nb"]);
+    assert!(texts(stranger(), &ids).await.is_empty());
 }
 
 async fn a_removed_document_is_gone_with_all_it_had(knowledge: &Knowledge) {

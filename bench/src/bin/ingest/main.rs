@@ -1,0 +1,111 @@
+//! How fast a tree of files is taken in, with embedding and without, beside what the embedder does alone with the
+//! same chunks. The last line is the ratio of chunks per second of CPU time, so that others on the machine hardly
+//! matter.
+
+mod tree;
+mod wordless;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use bench::{cpu_seconds, models_folder};
+use clap::Parser;
+use domain::{Catalog, Clock, Embedder, Principal, Timestamp, Urgency};
+use ingest::sources::{Folder, Limits};
+use ingest::{Pipeline, Ports, Report, Settings};
+use models::embedder::BertEmbedder;
+use storage::{Durability, Knowledge};
+
+use wordless::Wordless;
+
+/// Measures how fast files are taken in.
+#[derive(Parser)]
+struct Arguments {
+    /// The folder of model files
+    #[arg(long, default_value_os_t = models_folder())]
+    models: PathBuf,
+    /// A folder to read; without one, files are made up
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// How many files are made up
+    #[arg(long, default_value_t = 5_000)]
+    files: usize,
+}
+
+const MODEL: &str = "granite-embedding-30m-english";
+
+#[tokio::main]
+async fn main() {
+    let arguments = Arguments::parse();
+    let place = tempfile::tempdir().expect("there is room for files");
+    let folder = arguments.folder.unwrap_or_else(|| tree::grow(&place.path().join("tree"), arguments.files));
+    let path = arguments.models.join(MODEL).join(format!("{MODEL}-int8.hmsemb"));
+    let model = Arc::new(BertEmbedder::open(MODEL, path, models::embedder::Limits::default()));
+    model.shape().await.expect("the model loads");
+
+    let (filed, catalog) = (Arc::new(Wordless(model.clone())), open(&place.path().join("filed")));
+    measure("without embedding", &read(&catalog, filed, &folder)).await;
+    let texts = catalog.unembedded(MODEL, usize::MAX).await.expect("the catalog reads");
+    let texts: Vec<String> = texts.into_iter().map(|chunk| chunk.text).collect();
+
+    let catalog = open(&place.path().join("embedded"));
+    let reading = read(&catalog, model.clone(), &folder);
+    let whole = measure("with embedding", &reading).await;
+    measure("once more", &reading).await;
+
+    let (wall, cpu) = (Instant::now(), cpu_seconds());
+    model.embed(texts.clone(), Urgency::Bulk).await.expect("the texts are embedded");
+    let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let (count, alone) = (texts.len() as f64, texts.len() as f64 / cpu);
+    println!(
+        "the embedder alone: {count} chunks in {wall:.1} s, {:.0} chunks/s, CPU {cpu:.1} s",
+        count / wall
+    );
+    println!(
+        "chunks per second of CPU time, with everything against the embedder alone: {:.3}",
+        whole / alone
+    );
+}
+
+/// What is measured: reading a folder into a catalog.
+struct Reading {
+    pipeline: Pipeline,
+    folder: PathBuf,
+}
+
+fn read(catalog: &Arc<Knowledge>, embedder: Arc<dyn Embedder>, folder: &Path) -> Reading {
+    let ports = Ports { catalog: catalog.clone(), embedder, clock: Arc::new(WallClock), published: None };
+    Reading { pipeline: Pipeline::new(ports, Settings::default()), folder: folder.to_owned() }
+}
+
+/// Reads, prints how fast, and tells the chunks per second of CPU time.
+async fn measure(how: &str, reading: &Reading) -> f64 {
+    let source = Folder { path: reading.folder.clone(), site: None, limits: Limits::default() };
+    let (wall, cpu) = (Instant::now(), cpu_seconds());
+    let read = reading.pipeline.read(&Principal::local(), Arc::new(source), "default", &|_| {}).await;
+    let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let Report { added, unchanged, chunks, bytes, embedded, .. } = read.expect("the folder is read");
+    let a_second = |count: u64| count as f64 / wall;
+    println!(
+        "{how}: {added} files read and {unchanged} unchanged in {wall:.1} s, {:.0} files/s, {:.0} chunks/s, {:.2} MB/s, \
+         {embedded} embedded, CPU {cpu:.1} s",
+        a_second(added + unchanged),
+        a_second(chunks),
+        a_second(bytes) / 1e6
+    );
+    chunks as f64 / cpu
+}
+
+fn open(folder: &Path) -> Arc<Knowledge> {
+    Arc::new(Knowledge::open(folder, Durability::Process).expect("an empty folder opens"))
+}
+
+struct WallClock;
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(0).plus(since_epoch)
+    }
+}

@@ -1,0 +1,31 @@
+//! An embedder that only counts, so that everything but embedding can be measured.
+
+use std::sync::Arc;
+
+use domain::{Embedder, Failure, FailureKind, Shape, TokenCounter, Urgency};
+
+/// Counts tokens as another embedder does, and embeds nothing.
+pub(crate) struct Wordless(pub(crate) Arc<dyn Embedder>);
+
+#[async_trait::async_trait]
+impl Embedder for Wordless {
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    async fn shape(&self) -> Result<Shape, Failure> {
+        self.0.shape().await
+    }
+
+    async fn token_counter(&self) -> Result<TokenCounter, Failure> {
+        self.0.token_counter().await
+    }
+
+    async fn embed(&self, _texts: Vec<String>, _urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
+        Err(Failure::new(FailureKind::Internal, "nothing is embedded here"))
+    }
+
+    async fn health(&self) -> Result<(), Failure> {
+        self.0.health().await
+    }
+}

@@ -1,0 +1,169 @@
+//! How long a search takes, whole and in its pieces, in interleaved rounds, over synthetic chunks in a real data
+//! folder; and how long a start takes with them. `make bench-search` runs it.
+
+mod figures;
+mod prepared;
+mod synthetic;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Parser;
+use domain::{
+    Catalog, Changes, ChunkId, Embedder, Failure, Filters, Found, Index, Principal, Query, Retriever, Search,
+    Urgency,
+};
+use models::embedder::{BertEmbedder, Limits};
+use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
+use storage::{Durability, Knowledge};
+
+use figures::Figures;
+use prepared::Prepared;
+use synthetic::Synthetic;
+
+/// Measures searches.
+#[derive(Parser)]
+struct Arguments {
+    /// The folder of model files
+    #[arg(long, default_value_os_t = models_folder())]
+    models: PathBuf,
+    /// How many chunks are searched
+    #[arg(long, default_value_t = 100_000)]
+    chunks: usize,
+    /// How many questions are asked in each round
+    #[arg(long, default_value_t = 100)]
+    questions: usize,
+    /// How many rounds
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Searches the index alone, without a catalog: for numbers of chunks that would take long to file
+    #[arg(long)]
+    index_only: bool,
+}
+
+const MODEL: &str = "granite-embedding-30m-english";
+
+#[tokio::main]
+async fn main() {
+    let arguments = Arguments::parse();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let synthetic = Synthetic::new(arguments.chunks);
+    if arguments.index_only {
+        fill_index(folder.path(), &synthetic).await;
+    } else {
+        fill(folder.path(), &synthetic).await;
+    }
+    let (knowledge, index) = start(folder.path()).await;
+    let embedder = BertEmbedder::open(MODEL, model_file(&arguments.models), Limits::default());
+    embedder.shape().await.expect("the model loads");
+    let bench = Bench { knowledge, index, embedder: Arc::new(embedder), whole: !arguments.index_only };
+    let mut figures = Figures::default();
+    for round in 0..=arguments.rounds {
+        // The first round is for the caches.
+        let measured = if round == 0 { &mut Figures::default() } else { &mut figures };
+        for number in 0..arguments.questions {
+            bench.ask(&synthetic.question(number), measured).await;
+        }
+    }
+    figures.report(arguments.chunks);
+}
+
+/// Files all chunks and their vectors, and takes them into the index as a server does.
+async fn fill(folder: &Path, synthetic: &Synthetic) {
+    let began = Instant::now();
+    let knowledge = Arc::new(Knowledge::open(folder, Durability::Process).expect("the folder is writable"));
+    let index = Arc::new(EmbeddedIndex::open(&folder.join("index"), MODEL).expect("the folder is writable"));
+    for documents in synthetic.documents() {
+        knowledge.put(&Principal::local(), documents).await.expect("the catalog takes documents");
+        let missing = knowledge.unembedded(MODEL, usize::MAX).await.expect("the catalog is read");
+        let vectors = missing.into_iter().map(|chunk| {
+            let vector = synthetic.vector_of(chunk.chunk);
+            (chunk, vector)
+        });
+        knowledge.put_vectors(MODEL, vectors.collect()).await.expect("the catalog takes vectors");
+    }
+    eprintln!("filed in {:.1} s", began.elapsed().as_secs_f64());
+    let follower = Follower::start(knowledge, index, MODEL);
+    follower.caught_up().await.expect("the index takes everything in");
+    follower.stop().await;
+    eprintln!("indexed after {:.1} s", began.elapsed().as_secs_f64());
+}
+
+/// Takes all chunks into the index alone.
+async fn fill_index(folder: &Path, synthetic: &Synthetic) {
+    let began = Instant::now();
+    Knowledge::open(folder, Durability::Process).expect("the folder is writable");
+    let index = EmbeddedIndex::open(&folder.join("index"), MODEL).expect("the folder is writable");
+    for (revision, added) in (1..).zip(synthetic.indexed()) {
+        let changes = Changes { revision, more: false, removed: Vec::new(), added };
+        index.apply(changes).await.expect("the index takes everything in");
+    }
+    eprintln!("indexed after {:.1} s", began.elapsed().as_secs_f64());
+}
+
+/// Opens what a server opens before it can search.
+async fn start(folder: &Path) -> (Arc<Knowledge>, Arc<EmbeddedIndex>) {
+    let began = Instant::now();
+    let knowledge = Knowledge::open(folder, Durability::Process).expect("it was just written");
+    let index = EmbeddedIndex::open(&folder.join("index"), MODEL).expect("it was just written");
+    println!("start: catalog and index open after {:.1} ms", began.elapsed().as_secs_f64() * 1000.0);
+    (Arc::new(knowledge), Arc::new(index))
+}
+
+struct Bench {
+    knowledge: Arc<Knowledge>,
+    index: Arc<EmbeddedIndex>,
+    embedder: Arc<BertEmbedder>,
+    /// Whether there is a catalog to get passages from.
+    whole: bool,
+}
+
+impl Bench {
+    /// Asks one question in every way.
+    async fn ask(&self, question: &(String, Vec<f32>), figures: &mut Figures) {
+        let (text, vector) = question;
+        let search = |text: &str, vector: Option<&Vec<f32>>| Search {
+            who: Principal::local(),
+            text: text.to_owned(),
+            vector: vector.cloned(),
+            documents: None,
+            limit: 100,
+        };
+        figures.time("index, by words alone", self.index.search(search(text, None))).await;
+        figures.time("index, by meaning alone", self.index.search(search("", Some(vector)))).await;
+        let found = figures.time("index, both", self.index.search(search(text, Some(vector)))).await;
+        let embedded = self.embedder.embed(vec![text.clone()], Urgency::Query);
+        figures.time("embedding the question alone", embedded).await;
+        if !self.whole {
+            return;
+        }
+        let best: Vec<ChunkId> = found.iter().take(10).map(|candidate| candidate.chunk).collect();
+        figures
+            .time("ten passages from the catalog", self.knowledge.pieces(&Principal::local(), &best))
+            .await;
+        let prepared = Arc::new(Prepared(vector.clone()));
+        figures.time("search without embedding", self.retrieve(prepared, text)).await;
+        figures.time("search with embedding", self.retrieve(Arc::clone(&self.embedder) as _, text)).await;
+    }
+
+    async fn retrieve(&self, embedder: Arc<dyn Embedder>, text: &str) -> Result<Found, Failure> {
+        let (catalog, index) = (Arc::clone(&self.knowledge) as _, Arc::clone(&self.index) as _);
+        let retriever = HybridRetriever::new(catalog, index, embedder, Fusion::Weighted);
+        let query = Query { text: text.to_owned(), filters: Filters::new(), limit: 10, threshold: None };
+        retriever.retrieve(&Principal::local(), query, &|_| {}).await
+    }
+}
+
+fn model_file(models: &Path) -> PathBuf {
+    models.join(MODEL).join(format!("{MODEL}-int8.hmsemb"))
+}
+
+fn models_folder() -> PathBuf {
+    let set = |name| std::env::var_os(name).map(PathBuf::from);
+    if let Some(folder) = set("WELLSPRING__MODELS__DIR") {
+        return folder;
+    }
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))).unwrap_or_default();
+    cache.join("wellspring").join("models")
+}

@@ -1,0 +1,176 @@
+//! A collection as BEIR has them: documents, questions, and which documents answer which question. What is wrong
+//! with a file is told with its line.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use domain::{DocumentId, Place};
+use retrieval::metrics::Judgements;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Documents, and questions with their judgements.
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// The folder's name.
+    pub(super) name: String,
+    pub(super) documents: Vec<Entry>,
+    /// Those that have a judgement.
+    pub(super) questions: Vec<Question>,
+}
+
+/// A document of a collection.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) place: Place,
+    pub(super) title: String,
+    pub(super) text: String,
+}
+
+/// A question, and which documents answer it.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) text: String,
+    pub(super) judgements: Judgements<DocumentId>,
+}
+
+/// A line of `corpus.jsonl` or `queries.jsonl`.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "_id")]
+    id: String,
+    #[serde(default)]
+    title: String,
+    text: String,
+}
+
+impl Collection {
+    /// Reads the collection in a folder, with the questions of one of its splits.
+    pub(super) fn read(folder: &Path, dev: bool) -> Result<Self, String> {
+        let prefix = if dev { "dev_" } else { "" };
+        let corpus = json_lines::<Line>(&folder.join("corpus.jsonl"))?;
+        let queries = json_lines::<Line>(&folder.join(format!("{prefix}queries.jsonl")))?;
+        let qrels = folder.join(format!("{prefix}qrels.tsv"));
+
+        let mut ids = HashMap::new();
+        let mut documents = Vec::with_capacity(corpus.len());
+        for Line { id, title, text } in corpus {
+            let place = place(&id, &text);
+            if ids.insert(id.clone(), place.document()).is_some() {
+                return Err(format!("corpus.jsonl: two documents have the _id {id:?}"));
+            }
+            documents.push(Entry { place, title, text });
+        }
+        let known: HashSet<&str> = queries.iter().map(|query| query.id.as_str()).collect();
+        let mut judgements = judgements(&qrels, &ids, &known)?;
+        let judged = queries.into_iter().filter_map(|Line { id, text, .. }| {
+            judgements.remove(&id).map(|judgements| Question { text, judgements })
+        });
+        let questions: Vec<Question> = judged.collect();
+        if questions.is_empty() {
+            return Err(format!("{}: no question has a judgement", qrels.display()));
+        }
+        let name = folder.canonicalize().ok();
+        let name = name.as_deref().unwrap_or(folder).file_name().unwrap_or_default();
+        Ok(Self { name: name.to_string_lossy().into_owned(), documents, questions })
+    }
+}
+
+/// The judgements of `qrels.tsv`, by the question's id.
+fn judgements(
+    path: &Path,
+    documents: &HashMap<String, DocumentId>,
+    questions: &HashSet<&str>,
+) -> Result<HashMap<String, Judgements<DocumentId>>, String> {
+    let mut judgements: HashMap<String, Judgements<DocumentId>> = HashMap::new();
+    // The first line has the names of the columns.
+    for (number, line) in lines(path)?.skip(1) {
+        let line = line.map_err(|error| wrong(path, number, error))?;
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [question, document, grade] = fields[..] else {
+            return Err(wrong(
+                path,
+                number,
+                "expected a query-id, a corpus-id and a score, separated by tabs",
+            ));
+        };
+        let grade = grade.trim().parse().map_err(|_| {
+            wrong(path, number, format!("the score {grade:?} is not a whole number from 0 upwards"))
+        })?;
+        let unknown = |what, id, file| wrong(path, number, format!("there is no {what} {id:?} in {file}"));
+        let document =
+            documents.get(document).ok_or_else(|| unknown("document", document, "corpus.jsonl"))?;
+        if !questions.contains(question) {
+            return Err(unknown("question", question, "the file of queries"));
+        }
+        judgements.entry(question.to_owned()).or_default().insert(*document, grade);
+    }
+    Ok(judgements)
+}
+
+fn json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, String> {
+    let read = |(number, line): (usize, io::Result<String>)| {
+        let line = line.map_err(|error| wrong(path, number, error))?;
+        serde_json::from_str(&line).map_err(|error| wrong(path, number, error))
+    };
+    lines(path)?.map(read).collect()
+}
+
+/// The lines of a file that are not empty, counted from 1.
+fn lines(path: &Path) -> Result<impl Iterator<Item = (usize, io::Result<String>)>, String> {
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let is_empty = |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.trim().is_empty());
+    Ok((1..).zip(BufReader::new(file).lines()).filter(move |(_, line)| !is_empty(line)))
+}
+
+fn wrong(path: &Path, line: usize, what: impl std::fmt::Display) -> String {
+    format!("{}, line {line}: {what}", path.display())
+}
+
+/// Where a document is filed. Collections name no files, so it is told by a text's beginning whether it is code.
+fn place(id: &str, text: &str) -> Place {
+    let extension = language(text).unwrap_or("txt");
+    Place {
+        collection: "eval".to_owned(),
+        repo_url: "eval".to_owned(),
+        file_path: format!("{id}.{extension}"),
+    }
+}
+
+/// The extension of files that begin as this one does: with a definition.
+fn language(text: &str) -> Option<&'static str> {
+    const BEGINNINGS: [(&str, &str); 8] = [
+        ("def ", "py"),
+        ("async def ", "py"),
+        ("class ", "py"),
+        ("func ", "go"),
+        ("function ", "js"),
+        ("fn ", "rs"),
+        ("pub fn ", "rs"),
+        ("public ", "java"),
+    ];
+    let first = text.trim_start().lines().next()?;
+    let (_, extension) = BEGINNINGS.iter().find(|(beginning, _)| first.starts_with(beginning))?;
+    first.contains(['(', ':', '{']).then_some(*extension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_begins_with_a_definition_is_code() {
+        for (text, expected) in [
+            ("def parse(url):\n    return url", Some("py")),
+            ("\n  async def get(\n    url,\n): ...", Some("py")),
+            ("func Parse(url string) error {", Some("go")),
+            ("class struggle is a term of Marx.", None),
+            ("The def keyword (Python) begins a function.", None),
+            ("", None),
+        ] {
+            assert_eq!(language(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A knowledge base in memory with a collection's documents: parsed, cut, filed, embedded and indexed as a
+//! server's are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::{
+    Catalog, Chunk, ChunkKind, Document, Embedder, Index, Metadata, NewDocument, Principal, Source,
+    StorageError, Timestamp, TokenCounter, Urgency,
+};
+use ingest::chunk::{self, Budget, ChunkType, Strategy};
+use ingest::{names, parse};
+use retrieval::{EmbeddedIndex, Follower};
+use storage::Knowledge;
+
+use super::collection::{Collection, Entry};
+use crate::settings::Chunking;
+
+/// Documents filed, or chunks embedded, at once.
+const AT_ONCE: usize = 256;
+
+/// A knowledge base.
+pub(super) struct Library {
+    catalog: Arc<Knowledge>,
+    index: Arc<EmbeddedIndex>,
+    /// How many chunks it has.
+    pub(super) chunks: usize,
+    /// How long it took to fill.
+    pub(super) took: Duration,
+}
+
+impl Library {
+    /// Takes in all documents of a collection.
+    pub(super) async fn fill(
+        collection: &Collection,
+        chunking: Chunking,
+        embedder: Arc<dyn Embedder>,
+    ) -> Result<Self, String> {
+        let count_tokens = embedder.token_counter().await.map_err(|failure| failure.message)?;
+        let index = EmbeddedIndex::in_memory(embedder.model()).map_err(|unusable| unusable.to_string())?;
+        let mut library = Self {
+            catalog: Arc::new(Knowledge::in_memory()),
+            index: Arc::new(index),
+            chunks: 0,
+            took: Duration::ZERO,
+        };
+        let began = Instant::now();
+        library.file(collection, chunking, &count_tokens).await.map_err(reason)?;
+        library.embed(embedder.as_ref()).await?;
+        library.publish(embedder.model()).await.map_err(reason)?;
+        library.took = began.elapsed();
+        Ok(library)
+    }
+
+    pub(super) fn catalog(&self) -> Arc<dyn Catalog> {
+        Arc::clone(&self.catalog) as Arc<dyn Catalog>
+    }
+
+    pub(super) fn index(&self) -> Arc<dyn Index> {
+        Arc::clone(&self.index) as Arc<dyn Index>
+    }
+
+    async fn file(
+        &mut self,
+        collection: &Collection,
+        chunking: Chunking,
+        count_tokens: &TokenCounter,
+    ) -> Result<(), StorageError> {
+        let strategy = match chunking {
+            Chunking::Structure => Strategy::Structure(Budget::default()),
+            Chunking::Words => Strategy::Words,
+        };
+        for entries in collection.documents.chunks(AT_ONCE) {
+            let documents: Vec<_> =
+                entries.iter().map(|entry| document(entry, strategy, count_tokens)).collect();
+            self.chunks += documents.iter().map(|document| document.chunks.len()).sum::<usize>();
+            self.catalog.put(&Principal::local(), documents).await?;
+        }
+        Ok(())
+    }
+
+    async fn embed(&self, embedder: &dyn Embedder) -> Result<(), String> {
+        loop {
+            let missing = self.catalog.unembedded(embedder.model(), AT_ONCE).await.map_err(reason)?;
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let texts = missing.iter().map(|chunk| chunk.text.clone()).collect();
+            let vectors = embedder.embed(texts, Urgency::Bulk).await.map_err(|failure| failure.message)?;
+            let vectors = missing.into_iter().zip(vectors).collect();
+            self.catalog.put_vectors(embedder.model(), vectors).await.map_err(reason)?;
+        }
+    }
+
+    async fn publish(&self, model: &str) -> Result<(), StorageError> {
+        let follower = Follower::start(self.catalog(), self.index(), model);
+        follower.caught_up().await?;
+        follower.stop().await;
+        Ok(())
+    }
+}
+
+fn reason(StorageError(reason): StorageError) -> String {
+    reason
+}
+
+/// A document, cut. A collection says itself what its documents are called, and be it nothing.
+fn document(entry: &Entry, strategy: Strategy, count_tokens: &TokenCounter) -> NewDocument {
+    let Entry { place, title, text } = entry;
+    let parsed = parse(&place.file_path, text);
+    let id = place.document();
+    let mut seen: HashMap<(&str, String), usize> = HashMap::new();
+    let cut = chunk::chunks(&parsed, strategy, count_tokens.as_ref());
+    let chunks = cut.into_iter().map(|chunk| {
+        let words = &text[chunk.range.clone()];
+        let earlier = seen.entry((words, chunk.context.clone())).or_default();
+        *earlier += 1;
+        Chunk {
+            id: Chunk::id(id, &chunk.context, words, *earlier - 1),
+            bytes: chunk.range,
+            lines: chunk.lines,
+            kind: chunk.chunk_type.map(kind),
+            section: chunk.section,
+            subsection: chunk.subsection,
+            anchor: chunk.heading.and_then(|heading| heading.anchor),
+            context: chunk.context,
+        }
+    });
+    let chunks = chunks.collect();
+    let document = Document {
+        id,
+        source: Source::Folder,
+        title: title.clone(),
+        language: parsed.media().language().map(str::to_owned),
+        url: None,
+        module: Some(names::module(None, &place.file_path, &place.collection)),
+        tags: names::tags(&parsed).to_vec(),
+        metadata: Metadata::new(),
+        text: text.clone(),
+        place: place.clone(),
+    };
+    // Nothing is filed twice, so that digests have nothing to tell.
+    NewDocument { document, chunks, digest: [0; 32], at: Timestamp::from_micros(0) }
+}
+
+fn kind(of: ChunkType) -> ChunkKind {
+    match of {
+        ChunkType::Section => ChunkKind::Section,
+        ChunkType::Subsection => ChunkKind::Subsection,
+        ChunkType::ParagraphGroup => ChunkKind::ParagraphGroup,
+    }
+}

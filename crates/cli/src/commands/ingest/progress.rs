@@ -1,0 +1,107 @@
+//! How far reading a source is: on a terminal one line that moves, elsewhere nothing.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ingest::Progress;
+
+/// How often the moving line moves.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Tells on standard error how far one source is.
+pub(in crate::commands) struct Reporter<'a> {
+    source: &'a str,
+    began: Instant,
+    /// When the line was last drawn; none where there is no terminal, or nobody wants to see it.
+    drawn: Option<Mutex<Option<Instant>>>,
+}
+
+impl<'a> Reporter<'a> {
+    /// Has told nothing yet.
+    pub(in crate::commands) fn new(source: &'a str, wanted: bool) -> Self {
+        let drawn = (wanted && io::stderr().is_terminal()).then(Mutex::default);
+        Self { source, began: Instant::now(), drawn }
+    }
+
+    /// Tells how far it is.
+    pub(in crate::commands) fn tell(&self, progress: Progress) {
+        let Some(drawn) = &self.drawn else { return };
+        let mut drawn = drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        if drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return;
+        }
+        *drawn = Some(Instant::now());
+        eprint!("\r\x1b[K{}: {}", self.source, line(progress, self.began.elapsed()));
+        // Whoever closed standard error does not want to see it.
+        let _ = io::stderr().flush();
+    }
+}
+
+impl Drop for Reporter<'_> {
+    fn drop(&mut self) {
+        let drawn = self.drawn.as_ref().map(|drawn| drawn.lock().unwrap_or_else(PoisonError::into_inner));
+        if drawn.is_some_and(|drawn| drawn.is_some()) {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn line(progress: Progress, elapsed: Duration) -> String {
+    let Progress { files, files_total, chunks, embedded } = progress;
+    let of = files_total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let rate = embedded as f64 / elapsed.as_secs_f64().max(0.001);
+    let mut line = format!("{files}{of} files, {embedded} of {chunks} chunks, {rate:.0} chunks/s");
+    if let Some(left) = left(progress, rate) {
+        line.push_str(&format!(", {} left", duration(left)));
+    }
+    line
+}
+
+/// How long the rest will take, if the files that are left are like those that were read.
+fn left(progress: Progress, rate: f64) -> Option<Duration> {
+    let Progress { files, files_total, chunks, embedded } = progress;
+    let total = files_total.filter(|_| files > 0)?.max(files);
+    let expected = chunks as f64 * total as f64 / files as f64;
+    let seconds = (expected - embedded as f64).max(0.0) / rate;
+    Duration::try_from_secs_f64(seconds).ok().filter(|_| embedded > 0)
+}
+
+/// A time for people.
+pub(in crate::commands) fn duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        0..10 => format!("{:.1} s", duration.as_secs_f64()),
+        seconds @ 10..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_is_done_how_fast_and_how_long_the_rest_takes() {
+        let progress = Progress { files: 50, files_total: Some(100), chunks: 400, embedded: 200 };
+        let expected = "50 of 100 files, 200 of 400 chunks, 100 chunks/s, 6.0 s left";
+        assert_eq!(line(progress, Duration::from_secs(2)), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_known_is_not_told() {
+        let none = Progress { files: 0, files_total: Some(9), chunks: 0, embedded: 0 };
+        assert_eq!(line(none, Duration::ZERO), "0 of 9 files, 0 of 0 chunks, 0 chunks/s");
+        let unknown = Progress { files: 3, files_total: None, chunks: 9, embedded: 9 };
+        assert_eq!(line(unknown, Duration::from_secs(1)), "3 files, 9 of 9 chunks, 9 chunks/s");
+    }
+
+    #[test]
+    fn a_time_is_short() {
+        for (seconds, expected) in
+            [(1.26, "1.3 s"), (59.0, "59 s"), (61.0, "1 min 1 s"), (7_260.0, "2 h 1 min")]
+        {
+            assert_eq!(duration(Duration::from_secs_f64(seconds)), expected);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Who embeds, as the settings want it.
+
+use std::sync::Arc;
+
+use domain::Embedder;
+use models::embedder::BertEmbedder;
+use models::files::Files;
+use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
+
+use crate::settings::{self, EmbeddingKind, Settings};
+
+/// An embedder as the settings want it. One in this process is there at once, and gets ready by itself.
+pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String> {
+    let embedding = &settings.embedding;
+    let remote = match embedding.kind {
+        EmbeddingKind::Embedded => return Ok(Arc::new(embedded_model(settings))),
+        EmbeddingKind::Ollama => RemoteEmbedder::ollama,
+        EmbeddingKind::Openai => RemoteEmbedder::openai,
+    };
+    let embedder = remote(HttpEmbedder {
+        name: "embedding".to_owned(),
+        base_url: embedding.base_url.clone().unwrap_or_default(),
+        model: embedding.model.clone().unwrap_or_default(),
+        api_key: embedding.api_key.as_ref().map(|key| key.expose().into()),
+        connect: embedding.connect,
+        proxy: embedding.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
+        dimension: embedding.dimension,
+        token_limit: embedding.token_limit,
+        batches: Batches {
+            texts: embedding.batch_texts,
+            bytes: embedding.batch_bytes,
+            calls: embedding.calls,
+        },
+        timeout: embedding.timeout,
+        retries: Retries::default(),
+    });
+    Ok(Arc::new(embedder.map_err(|error| format!("embedding.{error}"))?))
+}
+
+fn embedded_model(settings: &Settings) -> BertEmbedder {
+    let limits = models::embedder::Limits::default();
+    match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
+        settings::EmbeddedModel::Own(folder) => {
+            BertEmbedder::open(folder.display().to_string(), folder, limits)
+        }
+        settings::EmbeddedModel::Known(model) => {
+            let files = Files::new(settings.models.dir.clone());
+            let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
+            BertEmbedder::find_and_open(&model.name, locate, limits)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `wellspring search`: in the process, and through the server that runs on the data folder.
+
+use serde_json::Value;
+use testing::FakeModel;
+
+use crate::binary::Home;
+use crate::client::get;
+use crate::ingest::{embedding_by, home_with_pages};
+
+const SERVER: &str = ".local/share/wellspring/server.json";
+
+#[tokio::test]
+async fn passages_are_found_without_a_server() {
+    let (fake, home) = (FakeModel::start().await, home_with_pages());
+    home.run(&["ingest", "wiki"], &embedding_by(&fake)).await;
+    let ran = home.run(&["search", "who lifts water?", "-k", "1"], &embedding_by(&fake)).await;
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(ran.out.starts_with("1. Pumps  0."), "{}", ran.out);
+    assert!(ran.out.contains("pumps.md:1-3") && ran.out.contains("| Pumps lift water."), "{}", ran.out);
+    assert!(!ran.out.contains("Cats"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_running_server_is_asked_and_says_the_same() {
+    let (fake, home) = (FakeModel::start().await, home_with_pages());
+    let variables = embedding_by(&fake);
+    home.run(&["ingest", "wiki"], &variables).await;
+    let search = ["search", "who lifts water?", "--json"];
+    let alone = home.run(&search, &variables).await;
+    let mut server = home.serve(&[], &variables).await;
+    let through = home.run(&search, &variables).await;
+    assert_eq!((through.code, through.err.as_str()), (Some(0), ""));
+    server.logged("path=\"/api/query\" status=200").await;
+    assert_eq!(through.out, alone.out);
+    let hits: Value = serde_json::from_str(&through.out).expect("JSON");
+    assert_eq!(hits[0]["filePath"], "pumps.md");
+}
+
+#[tokio::test]
+async fn where_a_server_runs_is_written_down_until_it_ends() {
+    let home = Home::new();
+    let server = home.serve(&[], &[]).await;
+    let written: Value = serde_json::from_slice(&std::fs::read(home.path(SERVER)).unwrap()).expect("JSON");
+    assert_eq!(written["address"], server.address.as_str());
+    assert!(written["processId"].is_u64(), "{written}");
+    server.stopped().await;
+    assert!(!home.path(SERVER).exists());
+}
+
+#[tokio::test]
+async fn what_a_killed_server_left_behind_misleads_nobody() {
+    let (fake, home) = (FakeModel::start().await, home_with_pages());
+    let variables = embedding_by(&fake);
+    home.run(&["ingest", "wiki"], &variables).await;
+    let server = home.serve(&[], &variables).await;
+    server.signal("KILL").await;
+    server.ended().await;
+    // Somebody else has its address now, and its process id.
+    let other = Home::new().serve(&[], &variables).await;
+    let stale = format!(r#"{{"address":"{}","processId":{}}}"#, other.address, std::process::id());
+    home.write(SERVER, &stale);
+    let ran = home.run(&["search", "who lifts water?"], &variables).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.starts_with("1. Pumps"), "{}", ran.out);
+    let server = home.serve(&[], &variables).await;
+    assert_eq!(get(&server, "/health/ready").await.expect("it answers").status, 200);
+}
+
+#[tokio::test]
+async fn where_there_are_no_documents_it_says_how_to_bring_some() {
+    let ran = Home::new().run(&["search", "water"], &[]).await;
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("`wellspring ingest PATH` brings some"), "{}", ran.err);
+}

@@ -1,0 +1,235 @@
+//! What of the found passages goes into the prompt: whole where there is room, else one run of sentences of
+//! each. Pure; what is cut is still a piece of its document, at the lines it says.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
+
+use domain::Passage;
+
+use crate::sentences;
+use crate::words::content_words;
+
+/// A passage with fewer tokens to itself would say nothing; the last ones are left out instead.
+const LEAST_TOKENS: usize = 48;
+
+/// The passages for a question that fit into so many tokens, best first.
+pub(crate) fn fit(
+    passages: Vec<Passage>,
+    question: &str,
+    mut room: usize,
+    count: impl Fn(&str) -> usize,
+) -> Vec<Passage> {
+    let costs: Vec<usize> = passages.iter().map(|passage| passage.tokens(&count)).collect();
+    let mut left = if costs.iter().sum::<usize>() <= room {
+        passages.len()
+    } else {
+        passages.len().min((room / LEAST_TOKENS).max(1))
+    };
+    let wanted = content_words(question);
+    let mut fitted = Vec::with_capacity(left);
+    for (passage, cost) in passages.into_iter().zip(costs).take(left) {
+        // What a short passage leaves is shared by those behind it.
+        let share = room / left;
+        left -= 1;
+        let Some(passage) =
+            (if cost <= share { Some(passage) } else { cut(&passage, &wanted, share, &count) })
+        else {
+            continue;
+        };
+        room -= passage.tokens(&count).min(room);
+        fitted.push(passage);
+    }
+    fitted
+}
+
+/// The passage, cut to what fits into so many tokens.
+fn cut(
+    passage: &Passage,
+    wanted: &HashSet<String>,
+    tokens: usize,
+    count: impl Fn(&str) -> usize,
+) -> Option<Passage> {
+    let heading = passage.tokens(&count) - count(&passage.text);
+    let mut room = tokens.checked_sub(heading)?;
+    loop {
+        let run = best_run(&passage.text, wanted, room, &count)?;
+        let cut = at(passage, run);
+        // Pieces may have more tokens together than each by itself.
+        let over = cut.tokens(&count).saturating_sub(tokens);
+        if over == 0 {
+            return Some(cut);
+        }
+        room = room.checked_sub(over)?;
+    }
+}
+
+/// The run of sentences that has the most of the wanted words, and as much around it as fits.
+fn best_run(
+    text: &str,
+    wanted: &HashSet<String>,
+    room: usize,
+    count: impl Fn(&str) -> usize,
+) -> Option<Range<usize>> {
+    let pieces: Vec<Piece> = sentences::pieces(text)
+        .into_iter()
+        .map(|range| Piece {
+            tokens: count(&text[range.clone()]),
+            words: content_words(&text[range.clone()]).intersection(wanted).cloned().collect(),
+            range,
+        })
+        .collect();
+    let Some(core) = densest(&pieces, room) else {
+        let most = pieces.iter().max_by_key(|piece| (piece.words.len(), Reverse(piece.range.start)))?;
+        return beginning(text, most.range.clone(), room, count);
+    };
+    let (mut first, mut last) = (*core.start(), *core.end());
+    let mut left = room - pieces[core].iter().map(|piece| piece.tokens).sum::<usize>();
+    let mut take = |piece: &Piece| left.checked_sub(piece.tokens).map(|rest| left = rest).is_some();
+    // What follows explains more than what comes before.
+    last += pieces[last + 1..].iter().take_while(|piece| take(piece)).count();
+    first -= pieces[..first].iter().rev().take_while(|piece| take(piece)).count();
+    Some(pieces[first].range.start..pieces[last].range.end)
+}
+
+/// The pieces in a row that have the most of the wanted words, and no more pieces than that takes; the first
+/// such row.
+fn densest(pieces: &[Piece], room: usize) -> Option<RangeInclusive<usize>> {
+    let mut best: Option<(usize, Reverse<usize>, RangeInclusive<usize>)> = None;
+    for first in 0..pieces.len() {
+        let (mut tokens, mut words) = (0, HashSet::new());
+        for (last, piece) in pieces.iter().enumerate().skip(first) {
+            tokens += piece.tokens;
+            if tokens > room {
+                break;
+            }
+            words.extend(&piece.words);
+            let worth = (words.len(), Reverse(last - first));
+            if best.as_ref().is_none_or(|(most, length, _)| worth > (*most, *length)) {
+                best = Some((worth.0, worth.1, first..=last));
+            }
+        }
+    }
+    best.map(|(_, _, row)| row)
+}
+
+/// The first words of a piece that is too long by itself.
+fn beginning(
+    text: &str,
+    piece: Range<usize>,
+    mut room: usize,
+    count: impl Fn(&str) -> usize,
+) -> Option<Range<usize>> {
+    let words = text[piece.clone()].split_inclusive(char::is_whitespace);
+    let fitting = words.take_while(|word| room.checked_sub(count(word)).map(|rest| room = rest).is_some());
+    let length: usize = fitting.map(str::len).sum();
+    (length > 0).then_some(piece.start..piece.start + length)
+}
+
+struct Piece {
+    range: Range<usize>,
+    tokens: usize,
+    words: HashSet<String>,
+}
+
+/// The passage, reduced to a run of its text. White space around a text has no part in its lines.
+fn at(passage: &Passage, run: Range<usize>) -> Passage {
+    let newlines = |text: &str| u32::try_from(text.matches('\n').count()).unwrap_or(u32::MAX);
+    let text = &passage.text;
+    let text_start = text.len() - text.trim_start().len();
+    let cut = text[run.clone()].trim();
+    let cut_start = run.end - text[run.clone()].trim_start().len();
+    let lines = passage.lines.map(|(first, _)| {
+        let first = first + newlines(&text[text_start..cut_start.max(text_start)]);
+        (first, first + newlines(cut))
+    });
+    Passage { text: cut.to_owned(), lines, ..passage.clone() }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use domain::{ChunkId, DocumentId, Timestamp};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn passage(text: &str) -> Passage {
+        Passage {
+            chunk: ChunkId::new(Timestamp::from_micros(0)),
+            document: DocumentId::new(Timestamp::from_micros(0)),
+            title: "Guide".to_owned(),
+            repo_url: None,
+            file_path: Some("guide.md".to_owned()),
+            url: None,
+            section: None,
+            subsection: None,
+            lines: Some((10, 10 + u32::try_from(text.trim().matches('\n').count()).unwrap())),
+            text: text.to_owned(),
+            score: 0.5,
+        }
+    }
+
+    fn words(text: &str) -> usize {
+        text.split_whitespace().count()
+    }
+
+    fn texts(passages: &[Passage]) -> Vec<&str> {
+        passages.iter().map(|passage| passage.text.as_str()).collect()
+    }
+
+    const STORY: &str =
+        "\nFirst comes a line.\nThe server keeps sessions for one hour.\n\nThen they end. Last of all.\n";
+
+    #[test]
+    fn passages_that_fit_stay_as_they_are() {
+        let passages = vec![passage(STORY), passage("Short.")];
+        assert_eq!(fit(passages.clone(), "question", 1_000, words), passages);
+        assert_eq!(fit(vec![], "question", 0, words), []);
+    }
+
+    #[test]
+    fn a_passage_that_is_too_long_keeps_the_sentences_that_the_question_is_about() {
+        let fitted = fit(vec![passage(STORY)], "How long is a session kept?", 22, words);
+        assert_eq!(texts(&fitted), ["The server keeps sessions for one hour.\n\nThen they end."]);
+        assert_eq!(fitted[0].lines, Some((11, 13)));
+    }
+
+    #[test]
+    fn a_sentence_that_is_too_long_keeps_its_first_words() {
+        let fitted = fit(vec![passage(&"word ".repeat(100))], "question", 20, words);
+        assert_eq!(texts(&fitted), ["word word word word word word word word word word"]);
+        assert!(fit(vec![passage(&"x".repeat(10_000))], "question", 20, str::len).is_empty());
+    }
+
+    #[test]
+    fn the_last_passages_are_left_out_when_there_is_no_room_for_all() {
+        let long = "One two three four. ".repeat(50);
+        let passages: Vec<_> = (0..5).map(|_| passage(&long)).collect();
+        assert_eq!(fit(passages.clone(), "four", 2 * LEAST_TOKENS, words).len(), 2);
+        assert_eq!(fit(passages, "four", 3, words), [], "not even a sentence fits");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_fits_and_is_in_its_passage_at_its_lines(
+            texts in proptest::collection::vec("([a-z]{1,8}[ .\n]{1,2}){1,40}", 1..6),
+            room in 0_usize..300,
+        ) {
+            let passages: Vec<_> = texts.iter().map(|text| passage(text)).collect();
+            let fitted = fit(passages.clone(), "a b c", room, words);
+            let total: usize = fitted.iter().map(|passage| passage.tokens(words)).sum();
+            prop_assert!(fitted.is_empty() || total <= room);
+            for cut in &fitted {
+                let (first, last) = cut.lines.unwrap();
+                let is_origin = |whole: &&Passage| {
+                    let lines: Vec<_> = whole.text.trim_start().lines().collect();
+                    let (first, last) = ((first - 10) as usize, (last - 10) as usize);
+                    lines.get(first..=last).is_some_and(|lines| {
+                        cut.text.trim().lines().zip(lines).all(|(cut, line)| line.contains(cut.trim()))
+                    })
+                };
+                prop_assert!(passages.iter().any(|whole| is_origin(&whole)), "{:?}", cut);
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Stories of a prompt with passages: what was found, what the model is given, what its answer rests on.
+
+use std::sync::Arc;
+
+use domain::{
+    Ask, CancelReason, Citation, Failure, FailureKind, FinishReason, NothingFound, Outcome, Passages, Stage,
+    StageName, Step,
+};
+use engine::{Answering, Reader};
+use testing::{ScriptedRetriever, passage};
+
+use crate::world::{Store, World, answering, ask, end_of, limits, read_all, text_of};
+
+const JOURNAL: &str = "The journal keeps running logs. Each batch is one write to a segment file.";
+const SESSIONS: &str = "A session expires when it was idle for an hour. Its history stays.";
+
+fn world(retriever: &Arc<ScriptedRetriever>) -> World {
+    World::with(Store::memory().finding(retriever), limits())
+}
+
+fn two_passages() -> Arc<ScriptedRetriever> {
+    Arc::new(ScriptedRetriever::finding(vec![passage("journal", JOURNAL), passage("sessions", SESSIONS)]))
+}
+
+fn passages_of(log: &[domain::Event]) -> Option<&Passages> {
+    log.iter().find_map(|event| match &event.step {
+        Step::Passages(passages) => Some(&**passages),
+        _ => None,
+    })
+}
+
+fn citations_of(log: &[domain::Event]) -> Option<&[Citation]> {
+    log.iter().find_map(|event| match &event.step {
+        Step::Citations(citations) => Some(&**citations),
+        _ => None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_is_given_what_the_log_tells() {
+    let retriever = two_passages();
+    let mut world = world(&retriever);
+    let session = world.session().await;
+    let mut reader = world.ask(session, "What keeps running logs?", None).await.unwrap();
+    let call = world.calls.next().await;
+    let request = call.request().clone();
+    call.text("The journal keeps running logs");
+    call.text(" [1].");
+    call.finish();
+    let log = read_all(&mut reader).await;
+    let passages = passages_of(&log).unwrap();
+    assert_eq!((passages.found, &passages.in_prompt), (2, &request.passages));
+    assert!(request.system.contains("Answer from them alone"), "{}", request.system);
+    let quote = Some("The journal keeps running logs.".to_owned());
+    assert_eq!(citations_of(&log), Some(&[Citation { number: 1, quote }][..]));
+    assert_eq!(end_of(&log).outcome, Outcome::Done(FinishReason::Stop));
+    let query = &retriever.queries()[0];
+    assert_eq!((query.text.as_str(), query.limit), ("What keeps running logs?", 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stages_are_told_before_the_provider_is_asked() {
+    let mut world = world(&two_passages());
+    let session = world.session().await;
+    let mut reader = world.ask(session, "why?", None).await.unwrap();
+    let call = world.calls.next().await;
+    call.text("because");
+    call.finish();
+    let log = read_all(&mut reader).await;
+    let names = log.iter().map(|event| match &event.step {
+        Step::Accepted(_) => "accepted",
+        Step::Stage(Stage::Began(StageName::Retrieval)) => "retrieval",
+        Step::Stage(Stage::Ended { name: StageName::Retrieval, count: 2, .. }) => "retrieval: 2",
+        Step::Stage(Stage::Began(StageName::Reranking)) => "reranking",
+        Step::Stage(Stage::Ended { name: StageName::Reranking, count: 2, .. }) => "reranking: 2",
+        Step::Passages(_) => "passages",
+        Step::Started(_) => "started",
+        Step::Text(_) => "text",
+        Step::Citations(_) => "citations",
+        Step::Ended(_) => "ended",
+        other => panic!("{other:?}"),
+    });
+    let expected = [
+        "accepted",
+        "retrieval",
+        "retrieval: 2",
+        "reranking",
+        "reranking: 2",
+        "passages",
+        "started",
+        "text",
+        "citations",
+        "ended",
+    ];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    end_of(&log);
+}
+
+#[tokio::test(start_paused = true)]
+async fn passages_are_cut_to_the_budget() {
+    let long = "Nothing of note is here. ".repeat(40) + "The port is 8080. " + &"Nor here. ".repeat(40);
+    let retriever = Arc::new(ScriptedRetriever::finding(vec![passage("long", &long)]));
+    let mut world = world(&retriever);
+    let session = world.session().await;
+    let _reader = world.ask(session, "Which port is it?", None).await.unwrap();
+    let call = world.calls.next().await;
+    let [cut] = &call.request().passages[..] else { panic!("one passage is given") };
+    assert!(cut.text.contains("The port is 8080.") && long.contains(&cut.text), "{}", cut.text);
+    assert!(cut.tokens(str::len) <= answering().context_tokens);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_is_told_that_nothing_was_found() {
+    for retriever in [ScriptedRetriever::nothing(), ScriptedRetriever::irrelevant(vec![passage("x", "y")])] {
+        let mut world = world(&Arc::new(retriever));
+        let session = world.session().await;
+        let mut reader = world.ask(session, "why?", None).await.unwrap();
+        let call = world.calls.next().await;
+        assert!(call.request().system.contains("No passages"), "{}", call.request().system);
+        assert_eq!(call.request().passages, []);
+        call.text("Nobody knows.");
+        call.finish();
+        let log = read_all(&mut reader).await;
+        assert_eq!((passages_of(&log), citations_of(&log)), (None, None));
+        end_of(&log);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_is_told_in_a_fixed_sentence_and_no_model_is_asked() {
+    for (dialect, setting, asks) in [
+        (NothingFound::SaySo, None, false),
+        (NothingFound::Answer, Some(NothingFound::SaySo), false),
+        (NothingFound::SaySo, Some(NothingFound::Answer), true),
+        (NothingFound::Answer, None, true),
+    ] {
+        let behaviour = Answering { nothing_found: setting, ..answering() };
+        let mut world = World::answering(Store::memory(), limits(), behaviour);
+        let session = world.session().await;
+        let asked = Ask { nothing_found: dialect, ..ask(session, "why?", None) };
+        let mut reader: Reader = world.engine.submit(&world.who, asked).await.unwrap();
+        if asks {
+            world.calls.next().await.finish();
+            continue;
+        }
+        let log = read_all(&mut reader).await;
+        assert_eq!(text_of(&log), "Nothing was found in the documents for this question.");
+        assert_eq!(end_of(&log).outcome, Outcome::Done(FinishReason::Stop));
+        assert!(world.calls.try_next().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retriever_that_fails_ends_the_prompt_with_its_reason() {
+    let failure = Failure::new(FailureKind::Unavailable, "the index is broken: mend it");
+    let mut world = world(&Arc::new(ScriptedRetriever::failing(failure)));
+    let session = world.session().await;
+    let mut reader = world.ask(session, "why?", None).await.unwrap();
+    let log = read_all(&mut reader).await;
+    let Outcome::Failed(failure) = end_of(&log).outcome else { panic!("it fails") };
+    assert_eq!(failure.kind, FailureKind::Retrieval);
+    assert_eq!(failure.message, "the index is broken: mend it");
+    assert!(world.calls.try_next().is_none(), "no model is asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_can_be_cancelled_while_passages_are_sought() {
+    let world = world(&Arc::new(ScriptedRetriever::hanging()));
+    let session = world.session().await;
+    let mut reader = world.ask(session, "why?", None).await.unwrap();
+    let prompt = reader.prompt();
+    world.engine.cancel(&world.who, session, prompt, CancelReason::UserInitiated).await.unwrap();
+    let log = read_all(&mut reader).await;
+    assert_eq!(end_of(&log).outcome, Outcome::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_partial_answer_of_a_cancelled_prompt_is_cited_too() {
+    let mut world = world(&two_passages());
+    let session = world.session().await;
+    let mut reader = world.ask(session, "why?", None).await.unwrap();
+    let call = world.calls.next().await;
+    call.text("Idle sessions expire after an hour [2]");
+    while !std::future::poll_fn(|cx| reader.poll_next(cx))
+        .await
+        .is_some_and(|batch| batch.iter().any(|event| matches!(event.step, Step::Text(_))))
+    {}
+    world.engine.cancel(&world.who, session, reader.prompt(), CancelReason::UserInitiated).await.unwrap();
+    let mut again = world.engine.read(&world.who, reader.prompt()).await.unwrap();
+    let log = read_all(&mut again).await;
+    assert_eq!(end_of(&log).outcome, Outcome::Cancelled);
+    assert_eq!(citations_of(&log).unwrap()[0].number, 2);
+}

@@ -1,0 +1,106 @@
+//! A catalog that fails when a test says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use domain::{
+    Catalog, Changes, ChunkId, DocumentId, Filed, Filing, Filters, Known, NewDocument, Piece, Principal,
+    StorageError, Unembedded,
+};
+
+/// Passes everything to another catalog, unless it is to fail now.
+pub struct FailingCatalog {
+    inner: Arc<dyn Catalog>,
+    fails: AtomicBool,
+}
+
+impl FailingCatalog {
+    /// A catalog over `inner` that does not fail yet.
+    pub fn new(inner: Arc<dyn Catalog>) -> Self {
+        Self { inner, fails: AtomicBool::new(false) }
+    }
+
+    /// From now on everything fails, or works again.
+    pub fn fail(&self, fail: bool) {
+        self.fails.store(fail, Ordering::SeqCst);
+    }
+
+    fn works(&self) -> Result<&dyn Catalog, StorageError> {
+        match self.fails.load(Ordering::SeqCst) {
+            true => Err(StorageError("this test's catalog fails".to_owned())),
+            false => Ok(&*self.inner),
+        }
+    }
+}
+
+#[async_trait]
+impl Catalog for FailingCatalog {
+    async fn put(&self, who: &Principal, documents: Vec<NewDocument>) -> Result<Vec<Filing>, StorageError> {
+        self.works()?.put(who, documents).await
+    }
+
+    async fn remove(&self, who: &Principal, documents: &[DocumentId]) -> Result<u64, StorageError> {
+        self.works()?.remove(who, documents).await
+    }
+
+    async fn document(&self, who: &Principal, id: DocumentId) -> Result<Option<Filed>, StorageError> {
+        self.works()?.document(who, id).await
+    }
+
+    async fn documents(
+        &self,
+        who: &Principal,
+        repo_url: Option<&str>,
+        skip: u64,
+        limit: usize,
+    ) -> Result<(Vec<Filed>, u64), StorageError> {
+        self.works()?.documents(who, repo_url, skip, limit).await
+    }
+
+    async fn collections(&self, who: &Principal) -> Result<Vec<(String, u64)>, StorageError> {
+        self.works()?.collections(who).await
+    }
+
+    async fn known(
+        &self,
+        who: &Principal,
+        collection: &str,
+        repo_url: &str,
+    ) -> Result<Vec<Known>, StorageError> {
+        self.works()?.known(who, collection, repo_url).await
+    }
+
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Vec<DocumentId>, StorageError> {
+        self.works()?.matching(who, filters).await
+    }
+
+    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<Piece>, StorageError> {
+        self.works()?.pieces(who, chunks).await
+    }
+
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StorageError> {
+        self.works()?.unembedded(model, limit).await
+    }
+
+    async fn unembedded_of(
+        &self,
+        who: &Principal,
+        documents: &[DocumentId],
+        model: &str,
+    ) -> Result<Vec<Unembedded>, StorageError> {
+        self.works()?.unembedded_of(who, documents, model).await
+    }
+
+    async fn put_vectors(
+        &self,
+        model: &str,
+        vectors: Vec<(Unembedded, Vec<f32>)>,
+    ) -> Result<(), StorageError> {
+        self.works()?.put_vectors(model, vectors).await
+    }
+
+    async fn changes_since(&self, revision: u64, model: &str, limit: usize) -> Result<Changes, StorageError> {
+        self.works()?.changes_since(revision, model, limit).await
+    }
+}

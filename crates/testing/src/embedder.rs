@@ -1,0 +1,74 @@
+//! An embedder in the process, whose faults are words in the texts, and which tells what it was asked.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use domain::{Embedder, Failure, FailureKind, Shape, TokenCounter, Urgency};
+
+use crate::fake_vector;
+
+/// Numbers in a vector.
+const DIMENSION: usize = 64;
+
+/// Embeds by counting words. It refuses every call that has a text with the word `REFUSED`, and breaks off at
+/// one with the word `BROKEN`.
+#[derive(Debug, Default)]
+pub struct FakeEmbedder {
+    embedded: Mutex<Vec<String>>,
+}
+
+impl FakeEmbedder {
+    /// The name of its model.
+    pub const MODEL: &str = "fake-embedder";
+
+    /// An embedder that was asked nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The texts that it gave vectors for since this was last asked.
+    pub fn take_embedded(&self) -> Vec<String> {
+        std::mem::take(&mut *self.embedded())
+    }
+
+    fn embedded(&self) -> MutexGuard<'_, Vec<String>> {
+        self.embedded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Embedder for FakeEmbedder {
+    fn model(&self) -> &str {
+        Self::MODEL
+    }
+
+    async fn shape(&self) -> Result<Shape, Failure> {
+        Ok(Shape { dimension: DIMENSION, token_limit: 512 })
+    }
+
+    async fn token_counter(&self) -> Result<TokenCounter, Failure> {
+        Ok(Arc::new(|text: &str| text.split_whitespace().map(|word| 1 + word.len() / 8).sum()))
+    }
+
+    async fn embed(&self, texts: Vec<String>, _urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
+        let has = |word: &str| texts.iter().any(|text| text.contains(word));
+        if has("BROKEN") {
+            return Err(Failure::new(FailureKind::Unavailable, "the embedder is broken"));
+        }
+        if has("REFUSED") {
+            return Err(Failure::new(FailureKind::Refused, "the embedder refuses a text"));
+        }
+        let vector = |text: &String| {
+            let vector = fake_vector(text, DIMENSION);
+            let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+            vector.into_iter().map(|number| number / length).collect()
+        };
+        let vectors = texts.iter().map(vector).collect();
+        self.embedded().extend(texts);
+        Ok(vectors)
+    }
+
+    async fn health(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
