@@ -1,5 +1,6 @@
 //! Wiring: the one place that knows which provider, which store and which index stand behind the ports.
 
+mod chat;
 mod clock;
 mod embedder;
 mod knowledge;
@@ -10,12 +11,13 @@ use std::sync::Arc;
 use domain::{Clock, History, Journal, NothingFound, Provider, Retriever, Sessions};
 use engine::{Answering, Engine, Limits, Ports, Providers};
 use ingest::Pipeline;
-use providers::{HttpProvider, Ollama, OpenAi, Order};
+use providers::{HttpProvider, Ollama, OpenAi, Order, Quotes};
 use retrieval::Follower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
 use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind, WhenNothingFound};
+use chat::chat_model;
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
 pub(crate) use knowledge::Knowledge;
@@ -121,7 +123,7 @@ fn limits(settings: &Settings) -> Limits {
 fn providers(settings: &Settings) -> Result<Providers, String> {
     let mut members: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     for (name, provider_settings) in &settings.providers {
-        members.insert(name.clone(), provider(name, provider_settings)?);
+        members.insert(name.clone(), provider(name, provider_settings, settings)?);
     }
     let generation = &settings.generation;
     // Also a provider that is asked by its name alone is given up when it stays silent.
@@ -138,19 +140,24 @@ fn providers(settings: &Settings) -> Result<Providers, String> {
     Ok(providers)
 }
 
-fn provider(name: &str, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, String> {
-    let http = HttpProvider {
+fn provider(name: &str, own: &ProviderSettings, settings: &Settings) -> Result<Arc<dyn Provider>, String> {
+    let provider: Result<Arc<dyn Provider>, _> = match own.kind {
+        ProviderKind::Embedded => return Ok(Arc::new(chat_model(name, own, settings))),
+        ProviderKind::Quotes => return Ok(Arc::new(Quotes::new(name))),
+        ProviderKind::Ollama => Ollama::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+        ProviderKind::Openai => OpenAi::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+    };
+    provider.map_err(|error| format!("providers.{name}.{error}"))
+}
+
+fn http(name: &str, settings: &ProviderSettings) -> HttpProvider {
+    HttpProvider {
         name: name.to_owned(),
-        base_url: settings.base_url.clone(),
+        base_url: settings.base_url.clone().unwrap_or_default(),
         model: settings.model.clone(),
         api_key: settings.api_key.as_ref().map(|key| key.expose().into()),
         context_window: settings.context_window,
         connect: settings.connect,
         proxy: settings.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
-    };
-    let provider: Result<Arc<dyn Provider>, _> = match settings.kind {
-        ProviderKind::Ollama => Ollama::new(http).map(|provider| Arc::new(provider) as _),
-        ProviderKind::Openai => OpenAi::new(http).map(|provider| Arc::new(provider) as _),
-    };
-    provider.map_err(|error| format!("providers.{name}.{error}"))
+    }
 }

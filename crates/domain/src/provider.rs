@@ -13,8 +13,8 @@ pub trait Provider: Send + Sync {
     /// The name it is configured under, and its model's.
     fn model(&self) -> Model;
 
-    /// Answers a request: `Started` first, then text, reasoning, tool calls and usage, then one `Finish`
-    /// or one failure, and nothing after it. Dropping the stream aborts the call.
+    /// Answers a request: `Started` first, signs of life if it takes its time, then text, reasoning, tool calls
+    /// and usage, then one `Finish` or one failure, and nothing after it. Dropping the stream aborts the call.
     fn stream(&self, request: Arc<Request>) -> ModelStream;
 
     /// How many tokens of passages it can be given with these instructions and this question; none if they are
@@ -36,6 +36,8 @@ pub type ModelStream = BoxStream<'static, Result<ModelEvent, Failure>>;
 pub enum ModelEvent {
     /// The provider took the request.
     Started(Model),
+    /// A sign of life before the answer begins: the prompt waits its turn, or is being read. It is not told on.
+    Waiting,
     /// A token of the answer; never empty.
     Text(Text),
     /// A token of the model's reasoning; never empty.

@@ -57,6 +57,7 @@ impl Answer {
     pub(crate) fn take(&mut self, event: ModelEvent) -> Option<Ended> {
         match event {
             ModelEvent::Started(model) => self.model = Some(model),
+            ModelEvent::Waiting => {}
             ModelEvent::Text(text) => {
                 if !self.has_room_for(text.len()) {
                     return Some(self.cut_short());

@@ -70,7 +70,7 @@ fn tell(event: Result<ModelEvent, Failure>) -> String {
             format!("usage {:?} {:?} {:?}", usage.input, usage.output, usage.cached)
         }
         Ok(ModelEvent::Finish(reason)) => format!("finish {reason:?}"),
-        Ok(ModelEvent::Started(_)) => unreachable!("decoders know no model"),
+        Ok(ModelEvent::Started(_) | ModelEvent::Waiting) => unreachable!("decoders know no model"),
         Err(failure) => format!("{:?}: {failure}", failure.kind),
     }
 }

@@ -1,5 +1,5 @@
-//! Model servers over HTTP, and the order in which they are asked. Settings come in as plain structs:
-//! nothing in here reads the environment.
+//! Model servers over HTTP, the last resort when none answers, and the order in which they are asked. Settings
+//! come in as plain structs: nothing in here reads the environment.
 
 mod answer;
 mod characters;
@@ -15,6 +15,7 @@ mod ollama;
 mod openai;
 mod order;
 mod problem;
+mod quotes;
 mod refusal;
 mod settings;
 mod sse;
@@ -23,4 +24,5 @@ pub use embedding::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use order::Order;
+pub use quotes::Quotes;
 pub use settings::{HttpProvider, InvalidSettings, Secret};

@@ -17,7 +17,7 @@ pub struct Order {
 
 impl Order {
     /// The members in the order they are asked. Before its first token each may be silent for
-    /// `first_token`.
+    /// `first_token`; a sign of life breaks the silence.
     ///
     /// # Panics
     /// If there is no member.
@@ -118,6 +118,7 @@ async fn begin(
         })?;
         match event {
             Some(Ok(ModelEvent::Started(started))) => model = started,
+            Some(Ok(ModelEvent::Waiting)) => {}
             Some(Ok(ModelEvent::Usage(counted))) => usage = Some(ModelEvent::Usage(counted)),
             Some(Ok(ModelEvent::Finish(reason))) => return Err(empty(Some(reason))),
             None => return Err(empty(None)),

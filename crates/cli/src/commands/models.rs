@@ -12,7 +12,7 @@ use models::files::{Files, Flaw, Hub, Manifest, Model, Proxy, Source};
 use serde::Serialize;
 
 use super::{ConfigFlag, print};
-use crate::settings::{EmbeddedModel, Environment, Settings, suggestion};
+use crate::settings::{EmbeddedModel, Environment, ProviderSettings, Settings, suggestion};
 use progress::{Reporter, size};
 
 /// What to do with models.
@@ -140,11 +140,11 @@ fn wanted(pull: &Pull, settings: &Settings) -> Result<Vec<&'static Model>, Strin
         return Ok(manifest.models.iter().collect());
     }
     if pull.names.is_empty() {
-        let used = settings.embedding.embedded_model().and_then(|model| match model {
-            EmbeddedModel::Known(model) => Some(model),
-            EmbeddedModel::Folder(_) => None,
-        });
-        return Ok(used.into_iter().collect());
+        let chat = settings.providers.values().filter_map(ProviderSettings::embedded_model);
+        let used = settings.embedding.embedded_model().into_iter().chain(chat);
+        let mut used: Vec<_> = used.filter_map(EmbeddedModel::known).collect();
+        used.dedup();
+        return Ok(used);
     }
     let find = |name: &String| manifest.find(name).ok_or_else(|| unknown(name, manifest));
     pull.names.iter().map(find).collect()

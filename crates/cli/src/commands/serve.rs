@@ -100,10 +100,11 @@ async fn keep_house(engine: Engine, retention: Duration) {
     engine.keep_house(retention).await;
 }
 
-/// Says what to do while no provider answers.
+/// Says what to do while no provider answers, and none will by itself: a model that loads asks to wait.
 async fn advise(engine: Engine) {
     let health = engine.provider_health().await;
     let failures = health.values().filter_map(|health| health.as_ref().err());
+    let failures = failures.filter(|failure| failure.retry_after.is_none());
     let reasons: Vec<_> = failures.map(ToString::to_string).collect();
     if reasons.len() == health.len() {
         let reasons = reasons.join("; ");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ::models::files::Purpose;
 use serde::{Deserialize, Serialize};
 
 use super::ProviderKind;
@@ -47,7 +48,7 @@ impl EmbeddingSettings {
     /// The model that embeds in this process, if one does.
     pub(crate) fn embedded_model(&self) -> Option<EmbeddedModel> {
         let model = self.model.as_deref().filter(|_| self.kind == EmbeddingKind::Embedded)?;
-        models::embedded(model).ok()
+        models::embedded(model, Purpose::Embedding).ok()
     }
 }
 
@@ -67,11 +68,11 @@ pub(crate) enum EmbeddingKind {
 impl EmbeddingKind {
     fn base_url(self) -> Option<String> {
         let kind = match self {
-            Self::Embedded => return None,
+            Self::Embedded => ProviderKind::Embedded,
             Self::Ollama => ProviderKind::Ollama,
             Self::Openai => ProviderKind::Openai,
         };
-        Some(kind.base_url().to_owned())
+        kind.base_url().map(str::to_owned)
     }
 }
 
@@ -143,10 +144,10 @@ impl TypedEmbedding {
 fn checked_model(kind: EmbeddingKind, model: Option<String>) -> Result<String, String> {
     if kind == EmbeddingKind::Embedded {
         let name = model.unwrap_or_else(|| models::DEFAULT_EMBEDDER.to_owned());
-        return models::embedded(&name).map(|_| name);
+        return models::embedded(&name, Purpose::Embedding).map(|_| name);
     }
     let name = model.ok_or("it is needed: name the model that the server embeds with")?;
-    match models::embedded(&name) {
+    match models::embedded(&name, Purpose::Embedding) {
         Ok(EmbeddedModel::Known(_)) => Err(format!(
             "{name:?} is a model of this process (embedding.kind = \"embedded\"): name the model that the server embeds with"
         )),

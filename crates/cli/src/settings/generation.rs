@@ -6,6 +6,7 @@ use std::time::Duration;
 use globset::Glob;
 use serde::{Deserialize, Serialize};
 
+use super::ProviderKind;
 use super::checks::{Checks, SOME_TIME, in_seconds, quoted};
 use super::providers::TypedProviders;
 
@@ -147,8 +148,14 @@ fn check_glob(glob: String) -> Result<String, String> {
     }
 }
 
-/// An order names configured providers, each once.
+/// An order names configured providers, each once, and quotes only where no model could be asked after them.
 fn check_order(checks: &mut Checks<'_>, key: &str, names: &[String], configured: &TypedProviders) {
+    let quotes = |name: &&String| configured.get(*name).is_some_and(|it| it.kind() == ProviderKind::Quotes);
+    if let Some(early) = names.iter().rev().skip(1).find(quotes) {
+        let message =
+            format!("{early:?} quotes and always answers, so nobody after it would be asked: put it last");
+        checks.refuse(key, message);
+    }
     let unknown = names.iter().find(|name| !configured.contains_key(*name));
     let wrong = match unknown {
         Some(unknown) => format!("there is no provider {unknown:?}"),

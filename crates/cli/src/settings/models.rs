@@ -1,4 +1,4 @@
-//! Settings of models that run in this process: where their files are and come from, and which one embeds.
+//! Settings of models that run in this process: where their files are and come from, and which ones are meant.
 
 use std::path::PathBuf;
 
@@ -11,6 +11,9 @@ use super::mistake::suggestion;
 
 /// The model that embeds if none is named.
 pub(super) const DEFAULT_EMBEDDER: &str = "granite-embedding-30m-english";
+
+/// The model that answers if none is named.
+pub(super) const DEFAULT_CHAT: &str = "qwen2.5-coder-0.5b-instruct";
 
 /// `[models]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,8 +29,18 @@ pub(crate) struct ModelSettings {
 pub(crate) enum EmbeddedModel {
     /// One of the manifest, in `models.dir`.
     Known(&'static Model),
-    /// A sentence-transformers folder of the user's own.
-    Folder(PathBuf),
+    /// One of the user's own: a sentence-transformers folder, or a GGUF file to chat with.
+    Own(PathBuf),
+}
+
+impl EmbeddedModel {
+    /// The model whose files can be pulled.
+    pub(crate) fn known(self) -> Option<&'static Model> {
+        match self {
+            Self::Known(model) => Some(model),
+            Self::Own(_) => None,
+        }
+    }
 }
 
 /// `[models]` as typed.
@@ -54,22 +67,21 @@ impl TypedModels {
     }
 }
 
-/// The embedder that is meant: what has a slash in it is a folder, everything else a name.
-pub(super) fn embedded(model: &str) -> Result<EmbeddedModel, String> {
+/// The model that is meant: what has a slash in it is a path, everything else a name.
+pub(super) fn embedded(model: &str, purpose: Purpose) -> Result<EmbeddedModel, String> {
     if model.contains('/') {
-        return Ok(EmbeddedModel::Folder(PathBuf::from(model)));
+        return Ok(EmbeddedModel::Own(PathBuf::from(model)));
     }
-    let embedders: Vec<_> = Manifest::committed().models.iter().filter(|model| embeds(model)).collect();
-    if let Some(known) = embedders.iter().find(|known| known.name == model) {
+    let models = Manifest::committed().models.iter().filter(|known| known.purpose == purpose);
+    let models: Vec<_> = models.collect();
+    if let Some(known) = models.iter().find(|known| known.name == model) {
         return Ok(EmbeddedModel::Known(known));
     }
-    let names: Vec<_> = embedders.iter().map(|known| known.name.as_str()).collect();
+    let names: Vec<_> = models.iter().map(|known| known.name.as_str()).collect();
     let (suggestion, names) = (suggestion(model, &names), names.join(", "));
-    Err(format!(
-        "{model:?} is no embedder that is known{suggestion}; allowed are {names}, or a folder such as ./my-model"
-    ))
-}
-
-fn embeds(model: &Model) -> bool {
-    model.purpose == Purpose::Embedding
+    let (what, path) = match purpose {
+        Purpose::Embedding => ("embedder", "a folder such as ./my-model"),
+        Purpose::Chat => ("chat model", "a file such as ./my-model.gguf"),
+    };
+    Err(format!("{model:?} is no {what} that is known{suggestion}; allowed are {names}, or {path}"))
 }

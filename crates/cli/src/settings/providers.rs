@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ::models::files::Purpose;
 use serde::{Deserialize, Serialize};
 
 use super::checks::{Checks, SOME_TIME, in_seconds};
+use super::models::{self, EmbeddedModel};
 use super::secret::{Secret, SecretUrl};
 
 /// `[providers.NAME]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ProviderSettings {
-    /// Which protocol it speaks.
+    /// Who it is.
     pub(crate) kind: ProviderKind,
-    /// Where it is; without a slash at its end.
-    pub(crate) base_url: String,
-    /// The model to ask for.
+    /// Where the server is; without a slash at its end.
+    pub(crate) base_url: Option<String>,
+    /// The model to ask for; one in this process by its name or path.
     pub(crate) model: Option<String>,
     /// The environment variable that its key was read from.
     pub(crate) api_key_env: Option<String>,
@@ -31,29 +33,42 @@ pub(crate) struct ProviderSettings {
     pub(crate) proxy: Option<SecretUrl>,
 }
 
-/// Which protocol a provider speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+impl ProviderSettings {
+    /// The model that answers in this process, if one does.
+    pub(crate) fn embedded_model(&self) -> Option<EmbeddedModel> {
+        let model = self.model.as_deref().filter(|_| self.kind == ProviderKind::Embedded)?;
+        models::embedded(model, Purpose::Chat).ok()
+    }
+}
+
+/// Who a provider is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProviderKind {
-    /// Ollama's own.
+    /// A model in this process.
+    Embedded,
+    /// A server that speaks Ollama's own protocol.
     Ollama,
-    /// OpenAI's chat completions, which many servers speak.
+    /// A server that speaks OpenAI's chat completions, as many do.
     Openai,
+    /// No model: the passages are quoted.
+    Quotes,
 }
 
 impl ProviderKind {
     /// Where such a server is if nothing else is said.
-    pub(super) fn base_url(self) -> &'static str {
+    pub(super) fn base_url(self) -> Option<&'static str> {
         match self {
-            Self::Ollama => "http://127.0.0.1:11434",
-            Self::Openai => "https://api.openai.com/v1",
+            Self::Ollama => Some("http://127.0.0.1:11434"),
+            Self::Openai => Some("https://api.openai.com/v1"),
+            Self::Embedded | Self::Quotes => None,
         }
     }
 
     fn context_window(self) -> u64 {
         match self {
-            Self::Ollama => 8_192,
-            Self::Openai => 32_768,
+            Self::Embedded | Self::Ollama => 8_192,
+            Self::Openai | Self::Quotes => 32_768,
         }
     }
 }
@@ -70,7 +85,7 @@ pub(super) fn only_local() -> TypedProviders {
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct TypedProvider {
-    kind: TypedKind,
+    kind: Option<ProviderKind>,
     base_url: Option<String>,
     model: Option<String>,
     api_key_env: Option<String>,
@@ -82,7 +97,7 @@ pub(super) struct TypedProvider {
 impl Default for TypedProvider {
     fn default() -> Self {
         Self {
-            kind: TypedKind::Ollama,
+            kind: None,
             base_url: None,
             model: None,
             api_key_env: None,
@@ -93,31 +108,7 @@ impl Default for TypedProvider {
     }
 }
 
-/// Every kind that may be typed, built or not.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum TypedKind {
-    Embedded,
-    Ollama,
-    Openai,
-    Quotes,
-}
-
-impl TypedKind {
-    /// The kind, if it is built.
-    fn built(self) -> Result<ProviderKind, String> {
-        let name = match self {
-            Self::Ollama => return Ok(ProviderKind::Ollama),
-            Self::Openai => return Ok(ProviderKind::Openai),
-            Self::Embedded => "embedded",
-            Self::Quotes => "quotes",
-        };
-        Err(format!("{name:?} is not built yet; allowed are \"ollama\", \"openai\""))
-    }
-}
-
-/// The providers that can be asked. One of a kind that is not built yet stops the start only if an order
-/// names it; else it is left out.
+/// The providers that can be asked.
 pub(super) fn resolve(
     checks: &mut Checks<'_>,
     typed: TypedProviders,
@@ -126,9 +117,8 @@ pub(super) fn resolve(
     let mut resolved = BTreeMap::new();
     for (name, provider) in typed {
         check_name(checks, &name);
-        if let Some(settings) = provider.resolve(checks, &name, in_an_order.contains(&name)) {
-            resolved.insert(name, settings);
-        }
+        let settings = provider.resolve(checks, &name, in_an_order.contains(&name));
+        resolved.insert(name, settings);
     }
     resolved
 }
@@ -143,27 +133,47 @@ fn check_name(checks: &mut Checks<'_>, name: &str) {
 }
 
 impl TypedProvider {
-    fn resolve(self, checks: &mut Checks<'_>, name: &str, in_an_order: bool) -> Option<ProviderSettings> {
+    /// Who it is. One that has an address and does not say is an Ollama server.
+    pub(super) fn kind(&self) -> ProviderKind {
+        let otherwise = if self.base_url.is_some() { ProviderKind::Ollama } else { ProviderKind::Embedded };
+        self.kind.unwrap_or(otherwise)
+    }
+
+    fn resolve(self, checks: &mut Checks<'_>, name: &str, in_an_order: bool) -> ProviderSettings {
         let key = |part: &str| format!("providers.{name}.{part}");
-        let kind = match self.kind.built() {
-            Err(_) if !in_an_order => return None,
-            kind => checks.keep(&key("kind"), kind)?,
-        };
+        let kind = self.kind();
         let base_url = checks.base_url(&key("base_url"), self.base_url);
+        if base_url.is_some() && kind.base_url().is_none() {
+            let message =
+                "only a server has an address: leave it out, or set kind to \"ollama\" or \"openai\"";
+            checks.refuse(&key("base_url"), message.to_owned());
+        }
         let api_key_env = checks.variable(&key("api_key_env"), self.api_key_env);
         let needed = |name: &&String| in_an_order || checks.environment.contains_key(*name);
         let variable = api_key_env.as_ref().filter(needed);
         let api_key = variable.and_then(|name| checks.secret(&key("api_key_env"), name));
         let window = self.context_window.unwrap_or(kind.context_window());
-        Some(ProviderSettings {
+        let model = checks.line(&key("model"), self.model);
+        ProviderSettings {
             kind,
-            base_url: base_url.unwrap_or_else(|| kind.base_url().to_owned()),
-            model: checks.line(&key("model"), self.model),
+            base_url: base_url.or_else(|| kind.base_url().map(str::to_owned)),
+            model: checks.keep(&key("model"), checked_model(kind, model)).flatten(),
             api_key_env,
             api_key,
             context_window: checks.number(&key("context_window"), window, 256..=100_000_000),
             connect: checks.seconds(&key("connect_seconds"), self.connect_seconds, SOME_TIME),
             proxy: checks.url(&key("proxy"), self.proxy, &["http", "https"]),
-        })
+        }
     }
+}
+
+/// The model that is meant; one of this process must be known, or a path.
+fn checked_model(kind: ProviderKind, model: Option<String>) -> Result<Option<String>, String> {
+    if kind != ProviderKind::Embedded {
+        return Ok(model);
+    }
+    let name = model.unwrap_or_else(|| models::DEFAULT_CHAT.to_owned());
+    let known = models::embedded(&name, Purpose::Chat);
+    let hint = "; if it is the model of a server, set kind to \"ollama\" or \"openai\"";
+    known.map_err(|message| message + hint).map(|_| Some(name))
 }

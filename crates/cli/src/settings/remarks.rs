@@ -14,7 +14,6 @@ const UNUSED: &[&str] = &[
     "index.collection",
     "storage.url",
     "live.url",
-    "limits.model_queue",
     "limits.requests_per_minute",
 ];
 

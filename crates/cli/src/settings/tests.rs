@@ -107,6 +107,7 @@ fn the_short_variable_for_streams_yields_to_the_long_one() {
 #[test]
 fn a_variable_has_the_type_of_its_key() {
     let settings = environment(&[
+        ("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama"),
         ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "3.2"),
         ("wellspring__providers__my-own__kind", "openai"),
         ("WELLSPRING__GENERATION__PROVIDERS", "my-own, local"),
@@ -130,7 +131,8 @@ fn a_variable_has_the_type_of_its_key() {
 
 #[test]
 fn a_variable_finds_its_provider_whatever_the_case() {
-    let mut given = file("[providers.Local]\nmodel = 'a'\n[generation]\nproviders = ['Local']\n");
+    let mut given =
+        file("[providers.Local]\nkind = 'ollama'\nmodel = 'a'\n[generation]\nproviders = ['Local']\n");
     given.variables = &[("WELLSPRING__PROVIDERS__LOCAL__MODEL", "b")];
     let providers = given.settings().providers;
     assert_eq!(providers.keys().collect::<Vec<_>>(), ["Local"]);
@@ -141,25 +143,40 @@ fn a_variable_finds_its_provider_whatever_the_case() {
 
 #[test]
 fn each_kind_of_provider_has_its_own_defaults() {
-    let providers = file("[providers.local]\n[providers.remote]\nkind = 'openai'\n").settings().providers;
-    assert_eq!(providers["local"].base_url, "http://127.0.0.1:11434");
+    let text = "[providers.local]\n[providers.near]\nkind = 'ollama'\n[providers.remote]\nkind = 'openai'\n";
+    let providers = file(text).settings().providers;
+    assert_eq!((providers["local"].kind, &providers["local"].base_url), (ProviderKind::Embedded, &None));
+    assert_eq!(providers["local"].model.as_deref(), Some("qwen2.5-coder-0.5b-instruct"));
     assert_eq!(providers["local"].context_window, 8192);
-    assert_eq!(providers["remote"].base_url, "https://api.openai.com/v1");
+    assert_eq!(providers["near"].base_url.as_deref(), Some("http://127.0.0.1:11434"));
+    assert_eq!(providers["near"].model, None);
+    assert_eq!(providers["remote"].base_url.as_deref(), Some("https://api.openai.com/v1"));
     assert_eq!(providers["remote"].context_window, 32768);
     assert_eq!(providers["remote"].connect, Duration::from_secs(5));
 }
 
 #[test]
-fn a_kind_that_is_not_built_stops_the_start_only_if_it_would_be_used() {
-    let unused = "[providers.local]\n[providers.inside]\nkind = 'embedded'\n";
-    assert_eq!(file(unused).settings().providers.keys().collect::<Vec<_>>(), ["local"]);
-    let used = format!(
-        "{unused}[index]\nkind = 'qdrant'\n[[generation.orders]]\nowner = '*'\nproviders = ['inside', 'local']\n"
-    );
-    let problems = file(&used).problems();
-    assert!(problems.contains("providers.inside.kind (test.toml, line 3)"), "{problems}");
-    assert!(problems.contains("index.kind (test.toml, line 5)"), "{problems}");
+fn a_kind_that_is_not_built_stops_the_start() {
+    let problems = file("[index]\nkind = 'qdrant'\n").problems();
+    assert!(problems.contains("index.kind (test.toml, line 2)"), "{problems}");
     assert!(problems.contains("not built yet"), "{problems}");
+}
+
+#[test]
+fn a_provider_with_an_address_and_no_kind_is_an_ollama_server() {
+    let providers = file("[providers.local]\nbase_url = 'http://box:11434'\n").settings().providers;
+    assert_eq!(providers["local"].kind, ProviderKind::Ollama);
+}
+
+#[test]
+fn the_model_that_answers_in_this_process_has_a_name_or_a_file() {
+    let model = |model: &str| {
+        let text = format!("[providers.local]\nkind = 'embedded'\nmodel = '{model}'\n");
+        file(&text).settings().providers["local"].embedded_model()
+    };
+    let known = model("smollm2-135m-instruct").and_then(EmbeddedModel::known).expect("it is known");
+    assert_eq!(known.name, "smollm2-135m-instruct");
+    assert_eq!(model("./own.gguf"), Some(EmbeddedModel::Own("./own.gguf".into())));
 }
 
 #[test]
@@ -171,7 +188,7 @@ fn the_model_that_embeds_in_this_process_has_a_name_or_a_folder() {
     };
     assert_eq!(name(""), "granite-embedding-30m-english");
     assert_eq!(name("[embedding]\nmodel = 'all-MiniLM-L6-v2'"), "all-MiniLM-L6-v2");
-    assert_eq!(model("[embedding]\nmodel = './own'"), Some(EmbeddedModel::Folder("./own".into())));
+    assert_eq!(model("[embedding]\nmodel = './own'"), Some(EmbeddedModel::Own("./own".into())));
     assert_eq!(model("[embedding]\nkind = 'ollama'\nmodel = 'nomic-embed-text'"), None);
 }
 
@@ -325,7 +342,18 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "[providers.local]\nkind = 'olama'",
         &["providers.local.kind (test.toml, line 2)", "did you mean ollama?"],
     ),
-    ("[providers.local]\nkind = 'quotes'", &["providers.local.kind", "not built yet", "\"openai\""]),
+    (
+        "[providers.local]\nmodel = 'smollm'",
+        &["providers.local.model", "no chat model that is known", "./my-model.gguf"],
+    ),
+    (
+        "[providers.local]\nkind = 'embedded'\nbase_url = 'http://a'",
+        &["providers.local.base_url (test.toml, line 3)", "only a server has an address"],
+    ),
+    (
+        "[generation]\nproviders = ['spare', 'local']\n[providers.local]\n[providers.spare]\nkind = 'quotes'",
+        &["generation.providers (test.toml, line 2)", "\"spare\" quotes", "put it last"],
+    ),
     ("[providers.local]\nbase_url = 'ftp://a'", &["providers.local.base_url", "ftp://a", "http://host"]),
     ("[providers.local]\nbase_url = '10.0.0.1:80'", &["providers.local.base_url", "no ://", "https://host"]),
     (

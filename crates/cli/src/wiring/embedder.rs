@@ -40,7 +40,7 @@ pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String>
 fn embedded_model(settings: &Settings) -> BertEmbedder {
     let limits = models::embedder::Limits::default();
     match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
-        settings::EmbeddedModel::Folder(folder) => {
+        settings::EmbeddedModel::Own(folder) => {
             BertEmbedder::open(folder.display().to_string(), folder, limits)
         }
         settings::EmbeddedModel::Known(model) => {

@@ -7,7 +7,7 @@ async fn show_prints_every_setting_without_secrets() {
     let home = Home::new();
     home.write(
         "mine.toml",
-        "[providers.local]\napi_key_env = 'LOCAL_KEY'\nproxy = 'http://a:hunter2@proxy'\n",
+        "[providers.local]\nkind = 'ollama'\napi_key_env = 'LOCAL_KEY'\nproxy = 'http://a:hunter2@proxy'\n",
     );
     let variables = [("LOCAL_KEY", "hunter2"), ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "llama3.2")];
     let ran = home.run(&["config", "show", "--config", "mine.toml"], &variables).await;

@@ -1,6 +1,7 @@
 //! The real binary, from the outside.
 
 mod binary;
+mod chat;
 mod client;
 mod config;
 mod crash;

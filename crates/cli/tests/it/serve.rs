@@ -56,7 +56,7 @@ async fn a_settings_file_names_providers_and_their_order() {
 
 #[tokio::test]
 async fn without_a_model_it_starts_and_says_how_to_set_one() {
-    let mut server = Home::new().serve(&[], &[]).await;
+    let mut server = Home::new().serve(&[], &[("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama")]).await;
     let warning = server.logged("WELLSPRING__PROVIDERS__LOCAL__MODEL").await;
     assert!(warning.contains("WARN") && warning.contains("docs/quickstart.md"), "{warning}");
     assert!(server.log.ends_with(&warning) && server.log.matches("WARN").count() == 1, "{}", server.log);

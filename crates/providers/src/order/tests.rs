@@ -163,6 +163,14 @@ async fn any_event_resets_the_clock_and_silence_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn waiting_in_a_models_queue_is_no_silence() {
+    let wait = (0..20).flat_map(|_| [Act::Wait(FIRST_TOKEN / 2), Act::Send(ModelEvent::Waiting)]);
+    let script = [Act::Send(started("local"))].into_iter().chain(wait).chain(answers("local"));
+    let told = ask(vec![scripted("local", script.collect()), scripted("remote", answers("remote"))]).await;
+    assert_eq!(told, answer_of("local"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_the_first_token_silence_is_none_of_its_business() {
     let slow = vec![Act::Send(text("Hi")), Act::Wait(FIRST_TOKEN * 10), Act::Send(finish())];
     assert_eq!(ask(vec![scripted("local", slow)]).await, answer_of("local"));

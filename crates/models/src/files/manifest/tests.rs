@@ -16,7 +16,7 @@ const ONE: &str = "
 ";
 
 #[test]
-fn the_committed_manifest_has_three_models_with_files_that_cannot_change() {
+fn the_committed_manifest_has_five_models_with_files_that_cannot_change() {
     let manifest = Manifest::committed();
     let names: Vec<_> = manifest.models.iter().map(|model| (model.name.as_str(), model.purpose)).collect();
     assert_eq!(
@@ -25,6 +25,8 @@ fn the_committed_manifest_has_three_models_with_files_that_cannot_change() {
             ("granite-embedding-30m-english", Purpose::Embedding),
             ("all-MiniLM-L6-v2", Purpose::Embedding),
             ("smollm2-135m-instruct", Purpose::Chat),
+            ("qwen2.5-coder-0.5b-instruct", Purpose::Chat),
+            ("qwen2.5-coder-1.5b-instruct", Purpose::Chat),
         ]
     );
     let files = manifest.models.iter().flat_map(|model| &model.files);

@@ -1,0 +1,13 @@
+//! llama.cpp, made safe: a model's weights and vocabulary, which may be shared, and a context, which one thread
+//! owns. Beside the embedder's kernels this is the only place with `unsafe`. Whatever llama.cpp would answer by
+//! ending the process (a batch too large, a sequence it does not have) cannot be asked for from outside.
+#![expect(unsafe_code, reason = "llama.cpp is a library in C++")]
+
+mod context;
+mod log;
+mod vocabulary;
+mod weights;
+
+pub(crate) use context::{Batch, Context, ContextSize, Decoded, Sequence};
+pub(crate) use vocabulary::{Parse, Token, Vocabulary};
+pub(crate) use weights::{Message, Weights};

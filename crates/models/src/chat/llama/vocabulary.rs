@@ -1,0 +1,117 @@
+//! Texts into a model's tokens, and back.
+
+use std::ffi::c_char;
+use std::marker::PhantomData;
+
+use llama_cpp_sys_2 as sys;
+
+use super::weights::Weights;
+
+/// A token's number.
+pub(crate) type Token = sys::llama_token;
+
+/// The vocabulary of a model.
+#[derive(Clone, Copy)]
+pub(crate) struct Vocabulary<'w> {
+    vocabulary: *const sys::llama_vocab,
+    weights: PhantomData<&'w Weights>,
+}
+
+/// How a text is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parse {
+    /// Control tokens by their names, as a chat template writes them.
+    Control,
+    /// As text and nothing else, whatever it says.
+    Plain,
+}
+
+impl Vocabulary<'_> {
+    /// # Safety
+    /// The vocabulary must be that of weights which outlive the lifetime.
+    pub(super) unsafe fn new(vocabulary: *const sys::llama_vocab) -> Self {
+        Self { vocabulary, weights: PhantomData }
+    }
+
+    /// The tokens of a text.
+    pub(crate) fn tokens(self, text: &str, parse: Parse) -> Vec<Token> {
+        // No token is shorter than a byte, but some vocabularies put a space in front.
+        let mut tokens: Vec<Token> = vec![0; text.len() + 8];
+        loop {
+            let (length, room) = (i32::try_from(text.len()), i32::try_from(tokens.len()));
+            let (Ok(length), Ok(room)) = (length, room) else { return Vec::new() };
+            // SAFETY: the vocabulary is alive, and the call reads and writes no more than it is told.
+            let count = unsafe {
+                let text = text.as_ptr().cast::<c_char>();
+                let control = parse == Parse::Control;
+                sys::llama_tokenize(self.vocabulary, text, length, tokens.as_mut_ptr(), room, false, control)
+            };
+            match usize::try_from(count) {
+                Ok(count) => {
+                    tokens.truncate(count);
+                    return tokens;
+                }
+                Err(_) if count == i32::MIN => return Vec::new(),
+                Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
+            }
+        }
+    }
+
+    /// The token that texts begin with, if this model wants one.
+    pub(crate) fn beginning(self) -> Option<Token> {
+        // SAFETY: the vocabulary is alive.
+        let (wanted, token) =
+            unsafe { (sys::llama_vocab_get_add_bos(self.vocabulary), sys::llama_vocab_bos(self.vocabulary)) };
+        (wanted && token >= 0).then_some(token)
+    }
+
+    /// Whether a token ends the model's turn. Any control token does: after it, somebody else would speak.
+    pub(crate) fn ends_turn(self, token: Token) -> bool {
+        // SAFETY: the vocabulary is alive, and the caller's token is one of it or answered with no.
+        self.has(token)
+            && unsafe {
+                sys::llama_vocab_is_eog(self.vocabulary, token)
+                    || sys::llama_vocab_is_control(self.vocabulary, token)
+            }
+    }
+
+    /// The bytes that a token stands for; none for a control token. They may be a part of a character.
+    pub(crate) fn bytes(self, token: Token) -> Vec<u8> {
+        let mut bytes: Vec<u8> = vec![0; 64];
+        while self.has(token) {
+            let Ok(room) = i32::try_from(bytes.len()) else { break };
+            // SAFETY: the vocabulary is alive and has the token, and the call writes no more than there is room.
+            let length = unsafe {
+                let into = bytes.as_mut_ptr().cast::<c_char>();
+                sys::llama_token_to_piece(self.vocabulary, token, into, room, 0, false)
+            };
+            match usize::try_from(length) {
+                Ok(length) => {
+                    bytes.truncate(length);
+                    return bytes;
+                }
+                Err(_) => bytes.resize(length.unsigned_abs() as usize, 0),
+            }
+        }
+        Vec::new()
+    }
+
+    /// How many tokens there are.
+    pub(crate) fn size(self) -> usize {
+        // SAFETY: the vocabulary is alive.
+        usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocabulary) }).unwrap_or(0)
+    }
+
+    /// The name of a token, such as a chat template writes a control token by.
+    #[cfg(test)]
+    pub(crate) fn name(self, token: Token) -> String {
+        assert!(self.has(token), "there is no token {token}");
+        // SAFETY: the vocabulary is alive and has the token, whose name ends with a zero.
+        let name = unsafe { std::ffi::CStr::from_ptr(sys::llama_vocab_get_text(self.vocabulary, token)) };
+        name.to_string_lossy().into_owned()
+    }
+
+    fn has(self, token: Token) -> bool {
+        usize::try_from(token).is_ok_and(|token| token < self.size())
+    }
+}

@@ -1,0 +1,282 @@
+//! The chat model through its port, with the real small model.
+
+#![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::{
+    Failure, FailureKind, FinishReason, Model, ModelEvent, ModelStream, Provider, Request, Turn, Usage,
+};
+use futures::{FutureExt, StreamExt};
+use models::chat::{Limits, LlamaProvider};
+use models::files::{Files, Manifest};
+use testing::models_folder;
+
+/// One thread: others that share the processors with tests would have two of them wait for each other.
+const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1 };
+
+fn path() -> PathBuf {
+    let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();
+    Files::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+fn open(path: PathBuf, limits: Limits) -> LlamaProvider {
+    LlamaProvider::open(Model { provider: "local".into(), model: "small".into() }, path, limits)
+}
+
+fn provider(limits: Limits) -> LlamaProvider {
+    open(path(), limits)
+}
+
+fn request(question: &str, max_tokens: u32) -> Request {
+    Request {
+        system: "You answer questions about software in one or two sentences.".to_owned(),
+        question: question.to_owned(),
+        max_tokens,
+        ..Request::default()
+    }
+}
+
+/// A question of at least so many tokens.
+fn long(tokens: usize) -> String {
+    "A prompt is a log. ".repeat(tokens / 6 + 1)
+}
+
+struct Answer {
+    text: String,
+    usage: Usage,
+    finish: FinishReason,
+}
+
+async fn read(stream: ModelStream) -> Answer {
+    let mut answer = Answer { text: String::new(), usage: Usage::default(), finish: FinishReason::Filtered };
+    let events: Vec<_> = stream.map(Result::unwrap).collect().await;
+    assert!(matches!(events[0], ModelEvent::Started(_)), "{events:?}");
+    assert!(matches!(events.last(), Some(ModelEvent::Finish(_))), "{events:?}");
+    for event in events {
+        match event {
+            ModelEvent::Text(text) => answer.text.push_str(&text),
+            ModelEvent::Usage(usage) => answer.usage = usage,
+            ModelEvent::Finish(reason) => answer.finish = reason,
+            _ => {}
+        }
+    }
+    answer
+}
+
+async fn ask(provider: &LlamaProvider, request: Request) -> Answer {
+    read(provider.stream(Arc::new(request))).await
+}
+
+/// What a stream fails with.
+async fn failure(mut stream: ModelStream) -> Failure {
+    while let Some(event) = stream.next().await {
+        if let Err(failure) = event {
+            assert!(stream.next().await.is_none(), "nothing comes after a failure");
+            return failure;
+        }
+    }
+    panic!("it did not fail")
+}
+
+/// Reads up to the first token.
+async fn first_token(stream: &mut ModelStream) -> String {
+    loop {
+        if let ModelEvent::Text(text) = stream.next().await.unwrap().unwrap() {
+            return text.to_string();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_question_waits_for_the_model_and_greedy_answers_are_the_same_each_time() {
+    let provider = provider(LIMITS);
+    assert_eq!(provider.health().await.unwrap_err().kind, FailureKind::Unavailable);
+    let cold = ask(&provider, request("What is a mutex?", 40)).await;
+    assert_eq!(provider.health().await, Ok(()));
+    assert!(cold.text.to_lowercase().contains("mutex"), "{}", cold.text);
+    assert_eq!(cold.usage.cached, Some(0));
+    let warm = ask(&provider, request("What is a mutex?", 40)).await;
+    assert_eq!(warm.text, cold.text);
+    assert_eq!(warm.usage.cached, cold.usage.input.map(|input| input - 1));
+    assert_eq!((warm.usage.input, warm.usage.output), (cold.usage.input, cold.usage.output));
+}
+
+#[tokio::test]
+async fn an_answer_ends_with_its_turn_or_at_its_bound() {
+    let provider = provider(LIMITS);
+    let whole = ask(&provider, request("Say hello.", 200)).await;
+    assert_eq!(whole.finish, FinishReason::Stop);
+    assert!(!whole.text.contains("<|im_end|>"), "{}", whole.text);
+    let cut = ask(&provider, request("Say hello.", 3)).await;
+    assert_eq!((cut.finish, cut.usage.output), (FinishReason::Length, Some(3)));
+    assert!(whole.text.starts_with(&cut.text), "{} {}", whole.text, cut.text);
+}
+
+#[tokio::test]
+async fn instructions_and_earlier_turns_are_not_computed_again() {
+    let provider = provider(LIMITS);
+    let first = ask(&provider, request("What is a mutex?", 20)).await;
+    let other = ask(&provider, request("Which ports does HTTP use?", 20)).await;
+    let shared = other.usage.cached.unwrap();
+    assert!(shared >= 10 && shared < other.usage.input.unwrap(), "the instructions: {shared}");
+    let turn = Turn { question: "What is a mutex?".to_owned(), answer: first.text.clone() };
+    let next = Request { history: vec![turn], ..request("And a semaphore?", 20) };
+    let next = ask(&provider, next).await.usage;
+    assert!(next.cached >= first.usage.input, "{next:?} {:?}", first.usage);
+}
+
+#[tokio::test]
+async fn four_prompts_at_once_all_go_on_and_none_waits_for_anothers_end() {
+    let provider = provider(LIMITS);
+    let questions = ["What is a mutex?", "What is TCP?", "What is a compiler?", "What is a cache?"];
+    let mut streams: Vec<_> =
+        questions.iter().map(|question| provider.stream(Arc::new(request(question, 60)))).collect();
+    for stream in &mut streams {
+        first_token(stream).await;
+    }
+    // Whoever came first is not at its end although the last one has begun: what is ready is no end.
+    while let Some(Some(event)) = streams[0].next().now_or_never() {
+        assert!(!matches!(event.unwrap(), ModelEvent::Finish(_)));
+    }
+    for stream in streams {
+        assert!(
+            stream
+                .map(Result::unwrap)
+                .any(|event| async move { matches!(event, ModelEvent::Finish(_)) })
+                .await
+        );
+    }
+}
+
+#[tokio::test]
+async fn whoever_leaves_in_the_middle_of_a_long_prompt_stops_it() {
+    let provider = provider(Limits { answers: 1, waiting: 0, ..LIMITS });
+    let question = long(4_000);
+    ask(&provider, request("Hi", 1)).await;
+    let mut stream = provider.stream(Arc::new(request(&question, 10)));
+    // It gives a sign of life while it reads.
+    while stream.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
+    let left = Instant::now();
+    drop(stream);
+    // The only place is free again as soon as the model has let go.
+    let next = loop {
+        let mut stream = provider.stream(Arc::new(request(&question, 1)));
+        match stream.next().await.unwrap() {
+            Ok(_) => break stream,
+            Err(failure) => assert_eq!(failure.kind, FailureKind::Overloaded),
+        }
+        tokio::task::yield_now().await;
+    };
+    println!("the model let go after {:?}", left.elapsed());
+    let events: Vec<_> = next.map(Result::unwrap).collect().await;
+    let usage = events.iter().find_map(|event| match event {
+        ModelEvent::Usage(usage) => Some(*usage),
+        _ => None,
+    });
+    let usage = usage.unwrap();
+    let (input, cached) = (usage.input.unwrap(), usage.cached.unwrap());
+    assert!(input > 4_000 && cached < input - 512, "the first was read to its end: {usage:?}");
+}
+
+#[tokio::test]
+async fn more_prompts_than_may_wait_are_refused_and_places_come_back() {
+    let provider = provider(Limits { answers: 1, waiting: 1, ..LIMITS });
+    let mut running = provider.stream(Arc::new(request("What is a mutex?", 500)));
+    let waiting = provider.stream(Arc::new(request("What is TCP?", 5)));
+    let refused = failure(provider.stream(Arc::new(request("What is a cache?", 5)))).await;
+    assert_eq!(refused.kind, FailureKind::Overloaded);
+    assert!(refused.message.contains("limits.model_queue") && refused.retry_after.is_some(), "{refused}");
+    first_token(&mut running).await;
+    drop(running);
+    assert_eq!(read(waiting).await.usage.output, Some(5));
+    assert_eq!(ask(&provider, request("What is a cache?", 5)).await.usage.output, Some(5));
+}
+
+#[tokio::test]
+async fn a_question_without_words_is_answered_and_one_too_long_is_told_so() {
+    let provider = provider(LIMITS);
+    ask(&provider, Request { max_tokens: 3, ..Request::default() }).await;
+    let failure = failure(provider.stream(Arc::new(request(&long(20_000), 10)))).await;
+    assert_eq!(failure.kind, FailureKind::TooLong);
+    assert!(failure.message.contains("context_window"), "{failure}");
+    assert_eq!(provider.room(&request(&long(20_000), 10)), None);
+    let room = provider.room(&request("Hi", 10)).unwrap();
+    assert!((8_100..8_192).contains(&room), "{room}");
+    assert_eq!(provider.count_tokens("A prompt is a log."), 6);
+}
+
+#[tokio::test]
+async fn a_temperature_gives_other_answers() {
+    let provider = provider(LIMITS);
+    let ask_hot = || ask(&provider, Request { temperature: 1.5, ..request("Invent a name.", 12) });
+    let first = ask_hot().await.text;
+    for _ in 0..10 {
+        if ask_hot().await.text != first {
+            return;
+        }
+    }
+    panic!("ten times {first:?}");
+}
+
+#[tokio::test]
+async fn memory_does_not_grow_with_the_number_of_prompts() {
+    let provider = provider(Limits { window: 1_024, ..LIMITS });
+    let resident = || {
+        let statm = fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4_096
+    };
+    let round = async |number: usize| {
+        let questions = (0..6).map(|part| request(&format!("{number} {part} {}", long(100)), 4));
+        let streams: Vec<_> = questions.map(|question| provider.stream(Arc::new(question))).collect();
+        for stream in streams {
+            read(stream).await;
+        }
+    };
+    round(0).await;
+    let before = resident();
+    for number in 1..4 {
+        round(number).await;
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 32 << 20, "it grew by {grown} bytes");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_model_is_told_with_its_path_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let whole = fs::read(path()).unwrap();
+    let broken = [
+        (file("text.gguf", b"not a model"), "text.gguf"),
+        (file("empty.gguf", b""), "empty.gguf"),
+        (file("half.gguf", &whole[..whole.len() / 2]), "corrupted or incomplete"),
+        (file("header.gguf", &whole[..100_000]), "header.gguf"),
+        (folder.path().join("missing.gguf"), "No such file"),
+    ];
+    for (path, words) in broken {
+        let provider = open(path.clone(), LIMITS);
+        let failure = failure(provider.stream(Arc::new(request("Hi", 1)))).await;
+        assert_eq!(failure.kind, FailureKind::Unavailable);
+        assert!(failure.message.contains(&path.display().to_string()), "{failure}");
+        assert!(failure.message.contains(words), "{failure}");
+        assert_eq!(provider.health().await, Err(failure));
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_provider_stops_what_it_is_at() {
+    let provider = provider(LIMITS);
+    let mut stream = provider.stream(Arc::new(request("What is a mutex?", 2_000)));
+    first_token(&mut stream).await;
+    let stopped = tokio::task::spawn_blocking(move || drop(provider));
+    tokio::time::timeout(Duration::from_secs(60), stopped).await.unwrap().unwrap();
+    assert_eq!(failure(stream).await.kind, FailureKind::Internal);
+}
