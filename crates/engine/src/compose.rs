@@ -17,7 +17,7 @@ const FROM_PASSAGES: &str = "\n\nPassages of the team's documents, each under it
     Answer from them alone, and write the number of each passage you used in square brackets, like [1], behind \
     what it says. If the answer is not in them, say that the documents do not tell.";
 
-const NOTHING_FOUND: &str = "\n\nNo passages of the team's documents were found for this question. If the answer \
+const NO_PASSAGES: &str = "\n\nNo passages of the team's documents were found for this question. If the answer \
     depends on them, say that nothing was found.";
 
 impl Engine {
@@ -33,9 +33,8 @@ impl Engine {
             Some(last) => self.shared.ports.history.thread(who, last, REMEMBERED_TURNS).await?,
             None => Vec::new(),
         };
-        let about = if found.is_empty() { NOTHING_FOUND } else { FROM_PASSAGES };
         let request = Request {
-            system: format!("{INSTRUCTIONS}{about}"),
+            system: format!("{INSTRUCTIONS}{FROM_PASSAGES}"),
             passages: Vec::new(),
             history,
             question: question.to_owned(),
@@ -45,6 +44,9 @@ impl Engine {
         let room = provider.room(&request).unwrap_or(0).min(self.shared.answering.context_tokens);
         let found = found.into_iter().map(|hit| hit.passage).collect();
         let passages = cut::fit(found, question, room, |text| provider.count_tokens(text));
+        if passages.is_empty() {
+            return Ok(Request { system: format!("{INSTRUCTIONS}{NO_PASSAGES}"), ..request });
+        }
         Ok(Request { passages, ..request })
     }
 }

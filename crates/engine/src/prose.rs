@@ -7,17 +7,14 @@ pub(crate) fn prose(text: &str) -> Vec<&str> {
     let mut fence: Option<&str> = None;
     for line in text.split_inclusive('\n') {
         let end = at + line.len();
-        let marks = fence_marks(line);
         match fence {
-            Some(open)
-                if marks.is_some_and(|marks| marks.len() >= open.len() && marks.starts_with(&open[..1])) =>
-            {
+            Some(open) if closes(line, open) => {
                 fence = None;
                 start = end;
             }
             Some(_) => start = end,
             None => {
-                if let Some(marks) = marks {
+                if let Some(marks) = fence_marks(line) {
                     pieces.extend(outside_spans(&text[start..at]));
                     fence = Some(marks);
                     start = end;
@@ -31,26 +28,35 @@ pub(crate) fn prose(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// The marks that a line opens or closes a fenced block with.
+/// The marks that a line opens a fenced block with. A line with more backticks in it has a code span.
 fn fence_marks(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|first| matches!(first, '`' | '~'))?;
-    let length = line.len() - line.trim_start_matches(mark).len();
-    (length >= 3).then_some(&line[..length])
+    let (marks, rest) = line.split_at(line.len() - line.trim_start_matches(mark).len());
+    (marks.len() >= 3 && !(mark == '`' && rest.contains('`'))).then_some(marks)
 }
 
-/// What lies outside of code spans. A backtick that nothing closes is a backtick.
+/// Whether a line closes the block that these marks opened: it has nothing but as many of them, or more.
+fn closes(line: &str, open: &str) -> bool {
+    let line = line.trim();
+    line.len() >= open.len() && line.bytes().all(|byte| byte == open.as_bytes()[0])
+}
+
+/// What lies outside of code spans. Backticks that nothing closes are backticks.
 fn outside_spans(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some(open) = rest.find('`') {
-        let marks = rest[open..].len() - rest[open..].trim_start_matches('`').len();
-        let inside = &rest[open + marks..];
-        let Some(close) = closing(inside, marks) else { break };
-        pieces.push(&rest[..open]);
-        rest = &inside[close + marks..];
+    let (mut start, mut at) = (0, 0);
+    while let Some(found) = text[at..].find('`') {
+        let open = at + found;
+        let marks = text[open..].len() - text[open..].trim_start_matches('`').len();
+        at = open + marks;
+        if let Some(close) = closing(&text[at..], marks) {
+            pieces.push(&text[start..open]);
+            at += close + marks;
+            start = at;
+        }
     }
-    pieces.push(rest);
+    pieces.push(&text[start..]);
     pieces
 }
 
@@ -82,11 +88,14 @@ mod tests {
         check("before\n~~~~\n~~~\ncode\n~~~~\nafter", &["before", "after"]);
         check("a `code` b ``with ` tick`` c", &["a", "b", "c"]);
         check("```\nnever closed", &[]);
+        check("```cargo test``` runs them [1].\nMore [2].", &["runs them [1].\nMore [2]."]);
+        check("```\ncode\n``` not yet\n```\nafter", &["after"]);
     }
 
     #[test]
     fn a_backtick_that_nothing_closes_is_a_backtick() {
         check("a ` b [1]", &["a ` b [1]"]);
+        check("a `` b `x[1]` c", &["a `` b", "c"]);
         check("", &[]);
     }
 }

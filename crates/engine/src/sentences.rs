@@ -5,15 +5,17 @@ use std::ops::Range;
 /// The pieces of a text, each with the white space behind it.
 pub(crate) fn pieces(text: &str) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
-    let mut start = 0;
-    for (end, _) in text.char_indices().filter(|&(at, character)| ends_piece(text, at, character)) {
-        // Closing marks and white space belong to what they follow.
-        let rest = text[end + 1..].trim_start_matches(CLOSING).trim_start();
-        let next = text.len() - rest.len();
-        if end >= start && !text[start..next].trim().is_empty() {
-            pieces.push(start..next);
-            start = next;
+    let (mut start, mut begun, mut next) = (0, false, 0);
+    for (at, character) in text.char_indices() {
+        begun |= !character.is_whitespace();
+        // What was passed over belongs to the piece before; a piece of white space alone is none.
+        if at < next || !begun || !ends_piece(text, at, character) {
+            continue;
         }
+        let rest = text[at + 1..].trim_start_matches(CLOSING).trim_start();
+        next = text.len() - rest.len();
+        pieces.push(start..next);
+        (start, begun) = (next, false);
     }
     if start < text.len() {
         pieces.push(start..text.len());
@@ -21,12 +23,20 @@ pub(crate) fn pieces(text: &str) -> Vec<Range<usize>> {
     pieces
 }
 
+/// How many lines end in a text: at LF, at CR, or at both together.
+pub(crate) fn line_ends(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let ends =
+        |&(at, &byte): &(usize, &u8)| byte == b'\n' || (byte == b'\r' && bytes.get(at + 1) != Some(&b'\n'));
+    bytes.iter().enumerate().filter(ends).count()
+}
+
 const CLOSING: [char; 5] = [')', '"', '\'', '”', '’'];
 
 /// Whether a sentence or a line ends with this character.
 fn ends_piece(text: &str, at: usize, character: char) -> bool {
     match character {
-        '\n' => true,
+        '\n' | '\r' => true,
         '.' | '!' | '?' => {
             let rest = &text[at + 1..];
             let mut following = rest.trim_start_matches(CLOSING).chars();
@@ -85,6 +95,22 @@ mod tests {
         check("", &[]);
         check(" \n ", &[""]);
         check("\n\nText.", &["Text."]);
+    }
+
+    #[test]
+    fn a_long_run_of_white_space_takes_no_longer_than_its_length() {
+        let text = format!("a{}b.{}", "\n".repeat(2_000_000), " ".repeat(2_000_000));
+        assert_eq!(pieces(&text).len(), 2);
+        assert_eq!(pieces(&"\n".repeat(2_000_000)).len(), 1);
+    }
+
+    #[test]
+    fn lines_end_as_files_end_them() {
+        assert_eq!(
+            [line_ends("a\nb"), line_ends("a\r\nb"), line_ends("a\rb\r"), line_ends("")],
+            [1, 1, 2, 0]
+        );
+        check("one\rtwo\r\nthree", &["one", "two", "three"]);
     }
 
     #[test]

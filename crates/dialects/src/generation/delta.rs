@@ -69,7 +69,7 @@ pub struct DeltaEncoder {
     idempotency_key: Option<String>,
     model: Option<Model>,
     cached_tokens: Option<u64>,
-    retrieval: Duration,
+    retrieval_micros: u128,
     passages: Vec<Passage>,
     /// The numbers of those that the answer rests on.
     cited: Vec<u32>,
@@ -88,7 +88,7 @@ impl DeltaEncoder {
             idempotency_key: None,
             model: None,
             cached_tokens: None,
-            retrieval: Duration::ZERO,
+            retrieval_micros: 0,
             passages: Vec::new(),
             cited: Vec::new(),
             accepted_at: Timestamp::MIN,
@@ -154,7 +154,7 @@ impl DeltaEncoder {
             model: self.model.as_ref().map(|model| &*model.model),
             time_to_first_token_ms: self.first_token_at.map(|first| millis(first.since(self.accepted_at))),
             tokens_per_second: (tokens_per_second * 10.0).round() / 10.0,
-            retrieval_ms: millis(self.retrieval),
+            retrieval_ms: self.retrieval_micros / 1_000,
             cached_tokens: self.cached_tokens,
             sources: sources_of_answer(&self.passages, &self.cited),
             idempotency_key: self.idempotency_key.as_deref(),
@@ -182,7 +182,8 @@ impl Encoder for DeltaEncoder {
                 self.model = Some(accepted.first_choice.clone());
                 self.accepted_at = event.at;
             }
-            Step::Stage(Stage::Ended { took, .. }) => self.retrieval += *took,
+            // Kept to the microsecond, so a replay adds up the same.
+            Step::Stage(Stage::Ended { took, .. }) => self.retrieval_micros += took.as_micros(),
             Step::Passages(passages) => self.passages.clone_from(&passages.in_prompt),
             Step::Citations(citations) => {
                 self.cited = citations.iter().map(|citation| citation.number).collect();
@@ -240,7 +241,7 @@ struct Done<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     time_to_first_token_ms: Option<u64>,
     tokens_per_second: f64,
-    retrieval_ms: u64,
+    retrieval_ms: u128,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
     sources: Vec<Source<'a>>,
