@@ -29,8 +29,7 @@ pub(crate) struct Arguments {
 
 const SETTINGS_HELP: &str = "\
 Settings come from a TOML file, then from environment variables (WELLSPRING__SECTION__KEY, for example
-WELLSPRING__LIMITS__CONCURRENT_STREAMS=50), then from flags; the later one holds. Only a provider's model has
-no default: WELLSPRING__PROVIDERS__LOCAL__MODEL=llama3.2 asks Ollama for that one.
+WELLSPRING__LIMITS__CONCURRENT_STREAMS=50), then from flags; the later one holds, and all have defaults.
 `wellspring config show` prints everything that is in force.";
 
 #[derive(Debug, Subcommand)]

@@ -161,6 +161,17 @@ async fn a_server_that_is_not_ours_is_told() {
     assert!(ran.err.contains("404 Not Found: is it Wellspring's address?"), "{}", ran.err);
 }
 
+#[tokio::test]
+async fn a_second_one_in_the_process_is_told_that_the_folder_is_in_use() {
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    let variables = answering_by(&fake, "fake,words,stall=3");
+    let mut asking = home.start(&["ask", "why?"], &variables);
+    begun(&mut asking).await;
+    let ran = home.run(&["ask", "why?"], &variables).await;
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    assert!(ran.err.contains("is in use by another server or command: stop it"), "{}", ran.err);
+}
+
 /// Waits until the answer has begun.
 async fn begun(asking: &mut Child) {
     let out = asking.stdout.as_mut().expect("it is piped");
