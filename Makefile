@@ -9,12 +9,25 @@ DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
 .PHONY: run fake test soak eval bench bench-embed bench-ingest bench-search setup setup-tests
 
+define QUESTIONS
+
+When the server says where it listens, ask it in another terminal:
+  $(ASK) "What happens to a prompt when its client leaves?"
+  $(ASK) "How can a request be retried safely?"
+  $(ASK) "How do I cancel a prompt?"
+or over HTTP, as docs/quickstart.md shows. Ctrl-C stops it.
+
+endef
+ASK = target/release/wellspring ask$(if $(CONFIG), $(CONFIG))
+export QUESTIONS
+
 ## Builds what is missing, fetches the models that the settings use, reads this project's own documentation so that
-## there is something to ask about (what did not change is not read again), and starts the server.
+## there is something to ask about (what did not change is not read again), says what to ask, and starts the server.
 ## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
 run: setup
 	cargo run --release --package cli -- models pull --quiet $(CONFIG)
 	-cargo run --quiet --release --package cli -- ingest $(CONFIG) $(DOCUMENTATION)
+	@printf '%s\n' "$$QUESTIONS"
 	cargo run --quiet --release --package cli -- serve $(ARGS)
 
 ## A model server with no model in it, to try things with; docs/quickstart.md shows how.

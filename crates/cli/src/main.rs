@@ -17,7 +17,7 @@ use settings::Environment;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match commands::run(arguments, &environment()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("wellspring: {error}");
             ExitCode::FAILURE

@@ -108,7 +108,7 @@ impl LlamaProvider {
         let work = {
             let stop = stop.clone();
             move || {
-                let (state, worker) = load(&name, find, limits, received, stop);
+                let (state, worker) = load(&name, find, limits, received, &stop);
                 tell.send_replace(state);
                 // Whoever asks later sees by this that nobody would answer any more.
                 let _alive = tell;
@@ -245,10 +245,11 @@ fn load(
     find: impl FnOnce() -> Result<PathBuf, String>,
     limits: Limits,
     jobs: Receiver<Option<Job>>,
-    stop: Arc<AtomicBool>,
+    stop: &Arc<AtomicBool>,
 ) -> (State, Option<Worker>) {
     let started = Instant::now();
-    let loaded = processor::check().and_then(|()| find()).and_then(|path| read(&path, limits, jobs, stop));
+    let loaded =
+        processor::check().and_then(|()| find()).and_then(|path| read(&path, limits, jobs, stop.clone()));
     match loaded {
         Ok((ready, worker)) => {
             let milliseconds = started.elapsed().as_millis();
@@ -256,7 +257,10 @@ fn load(
             (State::Ready(Arc::new(ready)), Some(worker))
         }
         Err(reason) => {
-            tracing::error!(model = name, "chat model not loaded: {reason}");
+            // Whoever stopped it while it was read knows.
+            if !stop.load(Ordering::Relaxed) {
+                tracing::error!(model = name, "chat model not loaded: {reason}");
+            }
             let message = format!("the chat model {name} could not be loaded: {reason}");
             (State::Failed(unavailable(message)), None)
         }

@@ -1,5 +1,7 @@
 //! The command line: one file a command.
 
+mod ask;
+mod calls;
 mod config;
 mod eval;
 mod ingest;
@@ -11,6 +13,7 @@ mod serve;
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -26,8 +29,7 @@ pub(crate) struct Arguments {
 
 const SETTINGS_HELP: &str = "\
 Settings come from a TOML file, then from environment variables (WELLSPRING__SECTION__KEY, for example
-WELLSPRING__LIMITS__CONCURRENT_STREAMS=50), then from flags; the later one holds. Only a provider's model has
-no default: WELLSPRING__PROVIDERS__LOCAL__MODEL=llama3.2 asks Ollama for that one.
+WELLSPRING__LIMITS__CONCURRENT_STREAMS=50), then from flags; the later one holds, and all have defaults.
 `wellspring config show` prints everything that is in force.";
 
 #[derive(Debug, Subcommand)]
@@ -36,6 +38,8 @@ enum Command {
     Serve(serve::Serve),
     /// Reads folders and repositories into the knowledge base
     Ingest(ingest::Ingest),
+    /// Answers a question, with its sources
+    Ask(ask::Ask),
     /// Finds passages
     Search(search::Search),
     /// Embeds what lacks a vector of the configured model and makes the index anew
@@ -71,9 +75,10 @@ impl ConfigFlag {
     }
 }
 
-/// Runs the command that the arguments name.
-pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<(), Box<dyn Error>> {
+/// Runs the command that the arguments name, and tells what the process is to end with.
+pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<ExitCode, Box<dyn Error>> {
     match arguments.command {
+        Command::Ask(ask) => return ask::run(&ask, environment),
         Command::Serve(serve) => serve::run(serve, environment),
         Command::Ingest(ingest) => ingest::run(&ingest, environment),
         Command::Search(search) => search::run(&search, environment),
@@ -81,7 +86,8 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<(),
         Command::Config(config) => config::run(&config, environment),
         Command::Eval(eval) => eval::run(&eval, environment),
         Command::Models(models) => models::run(&models, environment),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes to standard output. Whoever closes it early has read enough.

@@ -7,12 +7,11 @@ use std::time::Duration;
 use clap::Args;
 use dialects::knowledge::{self, QueryRequest};
 use domain::{Principal, StorageError};
-use reqwest::Client;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::{ConfigFlag, print};
+use super::{ConfigFlag, calls, print};
 use crate::logging;
 use crate::running::RunningServer;
 use crate::settings::{Environment, Settings, StorageKind};
@@ -65,21 +64,10 @@ pub(super) fn run(search: &Search, environment: &Environment) -> Result<(), Box<
 /// Asks the server that has the index open.
 async fn ask(server: &RunningServer, body: String) -> Result<String, String> {
     let url = server.url();
-    let failed = |error: reqwest::Error| format!("the server at {url} did not answer: {error}");
-    // The server is on this machine and speaks plain HTTP; the client wants to know who would do TLS all the same.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = Client::builder().no_proxy().tls_certs_only([]).timeout(LONGEST_WAIT).build();
-    let call = client.map_err(failed)?.post(format!("{url}/api/query")).body(body);
-    let response = call.send().await.map_err(failed)?;
-    let status = response.status();
-    let text = response.text().await.map_err(failed)?;
-    if status.is_success() {
-        return Ok(text);
-    }
-    let refusal: Value = serde_json::from_str(&text).unwrap_or_default();
-    Err(refusal["message"]
-        .as_str()
-        .map_or_else(|| format!("the server at {url} answered {status}"), str::to_owned))
+    let failed = |error: reqwest::Error| calls::unanswered(&url, &error);
+    let call = calls::client(&url)?.post(format!("{url}/api/query")).timeout(LONGEST_WAIT).body(body);
+    let response = calls::accepted(&url, call.send().await.map_err(failed)?).await;
+    response.map_err(|refusal| refusal.message)?.text().await.map_err(failed)
 }
 
 /// Searches in this process.

@@ -115,9 +115,7 @@ impl Server {
 
     /// Sends a signal, such as `TERM`.
     pub(crate) async fn signal(&self, name: &str) {
-        let process = self.process.id().expect("it runs").to_string();
-        let sent = run(Command::new("kill").args(["-s", name, &process])).await;
-        assert_eq!(sent.code, Some(0), "{}", sent.err);
+        signal(&self.process, name).await;
     }
 
     /// Waits until it has ended by itself.
@@ -150,6 +148,13 @@ fn lines(log: ChildStderr) -> UnboundedReceiver<String> {
         }
     });
     receiver
+}
+
+/// Sends a signal, such as `INT`, to a process.
+pub(crate) async fn signal(process: &Child, name: &str) {
+    let process = process.id().expect("it runs").to_string();
+    let sent = run(Command::new("kill").args(["-s", name, &process])).await;
+    assert_eq!(sent.code, Some(0), "{}", sent.err);
 }
 
 /// Runs a command to its end.

@@ -1,5 +1,6 @@
 //! The real binary, from the outside.
 
+mod ask;
 mod binary;
 mod chat;
 mod client;

@@ -55,7 +55,7 @@ fn lock(folder: &Path) -> Result<File, StorageError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StorageError(format!(
-            "{} is in use by another server: stop it, or give this one a folder of its own (data_dir)",
+            "{} is in use by another server or command: stop it, or give this one a folder of its own (data_dir)",
             folder.display()
         ))),
         Err(TryLockError::Error(error)) => Err(StorageError(format!("{}: {error}", path.display()))),

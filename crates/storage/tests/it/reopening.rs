@@ -136,7 +136,7 @@ async fn one_folder_has_one_store_at_a_time() {
     assert_eq!(
         message,
         format!(
-            "{path} is in use by another server: stop it, or give this one a folder of its own (data_dir)"
+            "{path} is in use by another server or command: stop it, or give this one a folder of its own (data_dir)"
         )
     );
     session(&store, 0).await;
