@@ -90,7 +90,7 @@ impl Default for TypedGeneration {
             total_seconds: 600.0,
             max_tokens: 2048,
             temperature: 0.0,
-            context_tokens: 1_500,
+            context_tokens: 600,
             when_nothing_found: WhenNothingFound::default(),
             orders: Vec::new(),
         }

@@ -50,7 +50,7 @@ async fn the_model_is_given_what_the_log_tells() {
     let log = read_all(&mut reader).await;
     let passages = passages_of(&log).unwrap();
     assert_eq!((passages.found, &passages.in_prompt), (2, &request.passages));
-    assert!(request.system.contains("Answer from them alone"), "{}", request.system);
+    assert!(request.system.contains("from the passages alone"), "{}", request.system);
     let quote = Some("The journal keeps running logs.".to_owned());
     assert_eq!(citations_of(&log), Some(&[Citation { number: 1, quote }][..]));
     assert_eq!(end_of(&log).outcome, Outcome::Done(FinishReason::Stop));
