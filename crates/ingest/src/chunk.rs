@@ -13,12 +13,19 @@ use std::ops::Range;
 
 use crate::Parsed;
 
+/// A token has seldom more bytes: what has more than the budget in such tokens is too large without counting.
+const MOST_BYTES_A_TOKEN: usize = 16;
+
+/// Bytes of a chunk, unless its budget has room for more text. White space has no tokens, but takes room.
+const CHUNK_BYTES: usize = 32 << 10;
+
 /// A piece of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Its bytes in the document.
     pub range: Range<usize>,
-    /// The lines its text begins and ends on, counted from 1. White space around it does not count.
+    /// The lines its text begins and ends on, counted from 1. White space around it does not count, unless there
+    /// is nothing else.
     pub lines: (u32, u32),
     /// What it is a piece of; nothing for code.
     pub chunk_type: Option<ChunkType>,
@@ -80,6 +87,13 @@ pub struct Budget {
     pub most: usize,
     /// A chunk that has fewer is joined with a neighbour where both fit together.
     pub least: usize,
+}
+
+impl Budget {
+    /// Bytes that a chunk may have, white space and all.
+    fn most_bytes(self) -> usize {
+        self.most.saturating_mul(MOST_BYTES_A_TOKEN).max(CHUNK_BYTES)
+    }
 }
 
 impl Default for Budget {

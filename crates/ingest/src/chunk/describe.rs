@@ -52,9 +52,12 @@ fn named(document: &Parsed<'_>, lines: &Numbers, range: Range<usize>, path: &[&S
 
 fn lines_of(text: &str, lines: &Numbers, range: &Range<usize>) -> (u32, u32) {
     let piece = &text[range.clone()];
+    if piece.trim().is_empty() {
+        return (lines.line(range.start), lines.line(range.end.max(range.start + 1) - 1));
+    }
     let first = range.start + (piece.len() - piece.trim_start().len());
     let last = range.start + piece.trim_end().len();
-    (lines.line(first.min(range.end)), lines.line(last.max(first + 1) - 1))
+    (lines.line(first), lines.line(last - 1))
 }
 
 /// In prose the two outermost headings below the title, in code the innermost type and the function in it.

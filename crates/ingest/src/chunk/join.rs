@@ -45,8 +45,9 @@ impl Joiner<'_> {
     /// Where a small piece goes, if it goes over this seam. Imports and introductions belong to what follows.
     fn way(&self, seam: Seam, before: Option<&Piece>, piece: &Piece, after: Option<&Piece>) -> Option<Way> {
         if piece.tokens == 0 {
-            // White space costs nothing, and alone it is no chunk.
-            return before.map(|_| Way::Back).or(after.map(|_| Way::Forward));
+            // White space has no tokens, and alone it is no chunk if a neighbour has room for it.
+            let back = before.filter(|before| self.have_room(before, piece)).map(|_| Way::Back);
+            return back.or_else(|| after.filter(|after| self.have_room(piece, after)).map(|_| Way::Forward));
         }
         if piece.tokens >= self.budget.least {
             return None;
@@ -59,7 +60,11 @@ impl Joiner<'_> {
     }
 
     fn fit(&self, before: &Piece, after: &Piece) -> bool {
-        self.tokens_of_both(before, after) <= self.budget.most
+        self.have_room(before, after) && self.tokens_of_both(before, after) <= self.budget.most
+    }
+
+    fn have_room(&self, before: &Piece, after: &Piece) -> bool {
+        after.range.end - before.range.start <= self.budget.most_bytes()
     }
 
     /// The names of the larger one are the names of both.

@@ -1,15 +1,13 @@
 //! Splits a document into pieces that fit the budget: at its parts, and what is too large then at weaker and
 //! weaker seams. A piece is counted once or twice; how to divide a large one is reckoned from its bytes.
 
+use std::iter;
 use std::ops::Range;
 
 use super::seams::{self, Seam};
-use super::{Budget, CountTokens};
+use super::{Budget, CountTokens, MOST_BYTES_A_TOKEN};
 use crate::Parsed;
 use crate::outline::Outline;
-
-/// A token has seldom more bytes: what has more than the budget in such tokens is too large without counting.
-const MOST_BYTES_A_TOKEN: usize = 16;
 
 /// What a token has on average, for texts that are not counted.
 const BYTES_A_TOKEN: usize = 3;
@@ -34,6 +32,7 @@ pub(super) fn split(document: &Parsed<'_>, budget: Budget, count: &CountTokens<'
         outline: document.outline(),
         ladder: seams::ladder(document.outline().manner),
         most: budget.most.max(1),
+        most_bytes: budget.most_bytes(),
         count,
     };
     let mut pieces = Vec::new();
@@ -41,7 +40,7 @@ pub(super) fn split(document: &Parsed<'_>, budget: Budget, count: &CountTokens<'
     waiting.reverse();
     while let Some(stretch) = waiting.pop() {
         if stretch.tokens <= splitter.most || stretch.is_indivisible {
-            pieces.push(splitter.piece(stretch));
+            pieces.extend(splitter.pieces(&stretch));
         } else {
             waiting.extend(splitter.divide(&stretch).into_iter().rev());
         }
@@ -54,6 +53,7 @@ struct Splitter<'a> {
     outline: &'a Outline,
     ladder: &'static [Seam],
     most: usize,
+    most_bytes: usize,
     count: &'a CountTokens<'a>,
 }
 
@@ -166,9 +166,33 @@ impl Splitter<'_> {
         Stretch { range, tokens, seam, whole, rung, is_indivisible: false }
     }
 
-    fn piece(&self, stretch: Stretch) -> Piece {
-        let Stretch { range, tokens, seam, whole, .. } = stretch;
-        Piece { scope: self.outline.scope_at(range.start), range, tokens, seam, whole }
+    /// A stretch that fits the budget is a piece. If it has too many bytes, they are white space around its text,
+    /// which is cut off.
+    fn pieces(&self, stretch: &Stretch) -> Vec<Piece> {
+        let &Stretch { ref range, tokens, seam, whole, .. } = stretch;
+        let piece = |range: Range<usize>, tokens, whole| {
+            let scope = self.outline.scope_at(range.start);
+            Piece { range, tokens, seam, scope, whole }
+        };
+        if range.len() <= self.most_bytes {
+            return vec![piece(range.clone(), tokens, whole)];
+        }
+        let text = &self.text[range.clone()];
+        let start = range.end - text.trim_start().len();
+        let end = start + text.trim().len();
+        let space = |range| self.steps(range).map(|step| piece(step, 0, false));
+        let text = (start < end).then(|| piece(start..end, tokens, whole));
+        space(range.start..start).chain(text).chain(space(end..range.end)).collect()
+    }
+
+    /// A range in as few steps as have not too many bytes.
+    fn steps(&self, mut range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        iter::from_fn(move || {
+            let end = range.end.min(range.start.saturating_add(self.most_bytes));
+            let step = range.start..self.text.floor_char_boundary(end);
+            range.start = step.end;
+            (!step.is_empty()).then_some(step)
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::chunk::Strategy;
 use crate::names::Site;
 
 /// Counted up whenever the same bytes come to other chunks or names, so that files are read again.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 /// What names a text exactly.
 pub(super) fn of_text(text: &[u8]) -> String {

@@ -56,8 +56,11 @@ impl Pipeline {
         let recipe = self.recipe();
         let at = self.ports.clock.now();
         let prepare = move || {
-            let prepare = |raw| draft(raw, &recipe).and_then(|draft| cutter.prepare(draft, None, at));
-            on_all_cores(documents, prepare)
+            let prepare = |raw: Result<RawDocument, NotIngested>| {
+                let draft = draft(raw?, &recipe)?;
+                cutter.prepare(draft, None, at)
+            };
+            on_all_cores(last_of_each_place(documents), prepare)
         };
         tokio::task::spawn_blocking(prepare).await.map_err(|error| {
             Failure::new(domain::FailureKind::Internal, format!("documents could not be parsed: {error}"))
@@ -131,10 +134,29 @@ impl Pipeline {
     }
 }
 
+/// Refuses all documents of a place but the last one: a place has one document.
+fn last_of_each_place(documents: Vec<RawDocument>) -> Vec<Result<RawDocument, NotIngested>> {
+    let mut later = HashSet::new();
+    let mut judged: Vec<_> = documents
+        .into_iter()
+        .rev()
+        .map(|raw| {
+            if later.insert(raw.place.document()) {
+                return Ok(raw);
+            }
+            let message = "the same place comes again later in this request: send each place once";
+            Err(not_ingested(raw.place, IngestStage::Filing, message))
+        })
+        .collect();
+    judged.reverse();
+    judged
+}
+
 fn draft(raw: RawDocument, recipe: &Recipe) -> Result<Draft, NotIngested> {
-    if let Err(reason) = media::decode(raw.text.as_bytes()) {
-        return Err(not_ingested(raw.place, IngestStage::Parsing, &reason.to_string()));
-    }
+    let text = match media::decode(raw.text.as_bytes()) {
+        Ok(text) => text.to_owned(),
+        Err(reason) => return Err(not_ingested(raw.place, IngestStage::Parsing, &reason.to_string())),
+    };
     let digest = recipe.digest(&Ingredients {
         kind: raw.source,
         place: &raw.place,
@@ -142,14 +164,14 @@ fn draft(raw: RawDocument, recipe: &Recipe) -> Result<Draft, NotIngested> {
         title: raw.title.as_deref(),
         metadata: &raw.metadata,
         site: None,
-        version: &of_text(raw.text.as_bytes()),
+        version: &of_text(text.as_bytes()),
     });
     Ok(Draft {
         path: raw.place.file_path.clone(),
         place: raw.place,
         kind: raw.source,
         title: raw.title,
-        text: raw.text,
+        text,
         metadata: raw.metadata,
         digest,
     })

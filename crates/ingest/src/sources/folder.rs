@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use super::repository::Repository;
 use super::repository::address;
 use super::repository::command::Git;
 use super::{Entry, File, Limits, Opened, Root, Skip, Source, SourceError, Unread, site};
@@ -26,7 +27,8 @@ pub struct Folder {
 
 impl Source for Folder {
     fn open(&self) -> Result<Box<dyn Opened>, SourceError> {
-        let at = |error: &dyn std::fmt::Display| SourceError(format!("{}: {error}", self.path.display()));
+        let shown = Repository::shown(&self.path.to_string_lossy());
+        let at = |error: &dyn std::fmt::Display| SourceError(format!("{shown}: {error}"));
         let path = fs::canonicalize(&self.path).map_err(|error| at(&error))?;
         let (path, only) = match path.parent().filter(|_| path.is_file()) {
             Some(folder) => (folder.to_owned(), Some(name(&path))),

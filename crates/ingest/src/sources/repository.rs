@@ -38,6 +38,12 @@ impl Repository {
         is_bare || !path.exists() && address::looks_like_a_repository(typed)
     }
 
+    /// What a person typed, fit for a terminal or a log: an address without credentials, anything else as it is.
+    pub fn shown(typed: &str) -> String {
+        let is_address = typed.contains("://") && !Path::new(typed).exists();
+        if is_address { address::without_credentials(typed) } else { typed.to_owned() }
+    }
+
     fn find(&self) -> Result<Found, SourceError> {
         if !self.address.starts_with('-') && Path::new(&self.address).is_dir() {
             return here(Path::new(&self.address));

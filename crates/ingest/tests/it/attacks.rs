@@ -3,7 +3,7 @@
 use ingest::chunk::Budget;
 use ingest::media::{self, NotText};
 
-use crate::properties::{check, check_as};
+use crate::properties::{MOST_BYTES, check, check_as};
 
 const CODE: [&str; 10] = ["a.rs", "a.py", "a.js", "a.ts", "a.tsx", "a.java", "a.c", "a.cpp", "a.cs", "a.go"];
 
@@ -25,8 +25,25 @@ fn a_line_of_ten_megabytes() {
 #[test]
 fn a_megabyte_of_nothing() {
     assert!(check_as("a.md", &"\n".repeat(1 << 20), Budget::default()).is_empty());
-    let text = format!("one{}two", " ".repeat(1 << 20));
-    assert_eq!(check_as("a.txt", &text, Budget::default()).len(), 2);
+    let spaces = " ".repeat(1 << 20);
+    for text in [format!("one{spaces}two"), format!("{spaces}one"), format!("# one\n{spaces}\n# two\n")] {
+        let found = check_as("a.md", &text, Budget::default());
+        assert!((32..=35).contains(&found.len()), "{} chunks", found.len());
+    }
+}
+
+#[test]
+fn nothing_between_two_words_makes_no_chunk_larger() {
+    for space in ["\n", " ", "\r\n", "\u{2003}", "\t\n"] {
+        let text = format!("a{}b", space.repeat(2_000_000));
+        for file in ["a.md", "a.txt", "a.log", "a.rs"] {
+            check_as_large(file, &text);
+        }
+    }
+    let often = format!("word{}", "\n".repeat(20_000)).repeat(50);
+    for file in ["a.md", "a.log", "a.py"] {
+        check_as_large(file, &often);
+    }
 }
 
 #[test]
@@ -115,5 +132,5 @@ fn check_as_large(file: &str, text: &str) {
     let found = ingest::chunk::chunks(&document, budget, &crate::tokens::count);
     assert_eq!(found.iter().map(|chunk| chunk.range.len()).sum::<usize>(), text.len());
     assert!(found.windows(2).all(|pair| pair[0].range.end == pair[1].range.start));
-    assert!(found.iter().all(|chunk| chunk.range.len() <= 16 * Budget::default().most));
+    assert!(found.iter().all(|chunk| chunk.range.len() <= MOST_BYTES));
 }

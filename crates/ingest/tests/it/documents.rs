@@ -113,11 +113,26 @@ async fn a_call_embeds_its_own_documents_and_not_what_others_left() {
 }
 
 #[tokio::test]
-async fn a_document_twice_in_a_call_is_filed_as_the_later_one() {
+async fn a_document_twice_in_a_call_is_filed_as_the_later_one_and_the_earlier_one_is_refused() {
     let library = Library::new();
-    let fates = ingest(&library, vec![raw("a.md", "# Old\n"), raw("a.md", "# New\n")]).await;
-    assert_eq!(stages(&fates), [None, None]);
+    let documents = vec![raw("a.md", "# Old\n"), raw("b.md", "# B\n"), raw("a.md", "# New\n")];
+    let fates = ingest(&library, documents).await;
+    assert_eq!(stages(&fates), [Some(IngestStage::Filing), None, None]);
+    let why = fates[0].as_ref().unwrap_err();
+    assert_eq!(why.message, "the same place comes again later in this request: send each place once");
+    assert_eq!(why.place.file_path, "a.md");
     assert_eq!(library.documents().await["a.md"].document.title, "New");
+    assert_eq!(library.embedder.take_embedded().len(), 2, "what is not filed is not embedded");
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_is_no_part_of_a_text() {
+    let library = Library::new();
+    ingest(&library, vec![raw("a.md", "\u{feff}---\ntags: [a]\n---\n# A\n")]).await;
+    let id = raw("a.md", "").place.document();
+    let filed = library.knowledge.document(&Principal::local(), id).await.unwrap().unwrap();
+    assert_eq!(filed.document.text, "---\ntags: [a]\n---\n# A\n");
+    assert_eq!(filed.document.tags, ["a"]);
 }
 
 #[tokio::test]

@@ -12,6 +12,9 @@ const FILES: [&str; 13] = [
     "a.csv",
 ];
 
+/// Bytes of the largest chunk, white space and all.
+pub(crate) const MOST_BYTES: usize = 32 << 10;
+
 /// Cuts the text as each kind of file and checks what always holds.
 pub(crate) fn check(text: &str, budget: Budget) {
     for file in FILES {
@@ -27,7 +30,12 @@ pub(crate) fn check_as(file: &str, text: &str, budget: Budget) -> Vec<Chunk> {
     for chunk in &found {
         let piece = &text[chunk.range.clone()];
         let trimmed = piece.trim();
-        assert!(!trimmed.is_empty(), "{file}: a chunk of white space at {:?}", chunk.range);
+        assert!(piece.len() <= MOST_BYTES, "{file}: {} bytes", piece.len());
+        if trimmed.is_empty() {
+            assert!(text.len() > MOST_BYTES, "{file}: a chunk of white space at {:?}", chunk.range);
+            assert_eq!(chunk.lines, (line(text, chunk.range.start), line(text, chunk.range.end - 1)));
+            continue;
+        }
         let is_one_character = trimmed.chars().count() == 1;
         assert!(
             tokens::count(trimmed) <= budget.most || is_one_character,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use domain::IngestStage;
-use ingest::sources::{Limits, Repository, Skip};
+use ingest::sources::{Folder, Limits, Repository, Skip};
 
 use crate::library::{Library, commit, git};
 
@@ -141,10 +141,12 @@ async fn hostile_addresses_are_refused_before_git_hears_of_them() {
 async fn credentials_are_neither_kept_nor_told() {
     let library = Library::new();
     // Nobody listens on port 1 of this machine.
-    let address = "http://me:s3cr3t@127.0.0.1:1/it.git";
-    let stopped = library.try_to_read(library.repository(address)).await.unwrap_err();
-    assert!(stopped.message.contains("http://127.0.0.1:1/it.git cannot be fetched"), "{}", stopped.message);
-    assert!(!stopped.message.contains("s3cr3t"), "{}", stopped.message);
+    for address in ["http://me:s3cr3t@127.0.0.1:1/it.git", "http://127.0.0.1:1/it.git?token=s3cr3t"] {
+        let stopped = library.try_to_read(library.repository(address)).await.unwrap_err();
+        let message = stopped.message;
+        assert!(message.contains("http://127.0.0.1:1/it.git cannot be fetched"), "{message}");
+        assert!(!message.contains("s3cr3t"), "{message}");
+    }
     let mut folders = vec![library.beside("cache")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -155,6 +157,22 @@ async fn credentials_are_neither_kept_nor_told() {
                 assert!(!kept.contains("s3cr3t"), "{}", entry.path().display());
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn credentials_in_an_address_that_is_none_are_not_told_either() {
+    let library = Library::new();
+    let address = "https://me:s3cr3t@example.org:x/it";
+    let as_repository = library.try_to_read(library.repository(address)).await.unwrap_err();
+    let folder = Folder { path: address.into(), ..library.folder() };
+    let as_folder = library.try_to_read(folder).await.unwrap_err();
+    for message in [as_repository.message, as_folder.message] {
+        assert!(!message.contains("s3cr3t"), "{message}");
+    }
+    assert_eq!(Repository::shown(address), "https://example.org:x/it");
+    for typed in ["docs", "/srv/a@b", "git@example.org:a/b.git"] {
+        assert_eq!(Repository::shown(typed), typed);
     }
 }
 

@@ -170,8 +170,24 @@ enum Seen {
     Changed(Box<Draft>),
 }
 
-/// Whether a path is another one, or lies below it.
+/// Whether a path is another one, or lies below it. The root of a part of a repository ends with a slash.
 fn is_in(path: &str, folder: &str) -> bool {
+    let folder = folder.trim_end_matches('/');
     path.strip_prefix(folder)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || folder.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_looked_at_hides_all_that_lies_below_it_even_if_it_is_the_root() {
+        for folder in ["docs/a.md", "docs", "docs/", ""] {
+            assert!(is_in("docs/a.md", folder), "{folder}");
+        }
+        for folder in ["doc", "docs/a", "src/", "docs/a.md/b"] {
+            assert!(!is_in("docs/a.md", folder), "{folder}");
+        }
+    }
 }

@@ -18,13 +18,14 @@ pub(super) fn check(address: &str) -> Result<(), SourceError> {
     if address.is_empty() || address.starts_with('-') || address.contains(['\n', '\r', '\0']) {
         return refuse("its address is empty, begins with `-` or has a line end in it");
     }
-    if let Ok(url) = Url::parse(address)
-        && address.contains("://")
-    {
+    if address.contains("://") {
+        let Ok(url) = Url::parse(address) else {
+            return refuse("its address has `://` in it but is no URL: look at its host and port");
+        };
         if !SCHEMES.contains(&url.scheme()) {
             return refuse(&format!("{} is none of {}", url.scheme(), SCHEMES.join(", ")));
         }
-        if url.host_str().is_some_and(|host| host.starts_with('-')) || url.username().starts_with('-') {
+        if is_option(url.username()) || url.host_str().is_some_and(is_option) {
             return refuse("its host begins with `-`");
         }
         return Ok(());
@@ -33,10 +34,16 @@ pub(super) fn check(address: &str) -> Result<(), SourceError> {
         return refuse("`::` names a program to run");
     }
     match scp(address) {
-        Some((host, _)) if host.starts_with('-') => refuse("its host begins with `-`"),
+        Some((host, _)) if host.split('@').any(is_option) => refuse("its host begins with `-`"),
         Some(_) => Ok(()),
         None => refuse("it is neither a URL, nor host:path, nor a path that exists"),
     }
+}
+
+/// Whether `ssh` would take a name for an option. Git decodes it, and takes it out of brackets.
+fn is_option(name: &str) -> bool {
+    let name = name.trim_start_matches('[');
+    name.starts_with('-') || name.starts_with("%2d") || name.starts_with("%2D")
 }
 
 /// Whether this is more likely to be a repository than a page.
@@ -50,14 +57,20 @@ pub(super) fn looks_like_a_repository(typed: &str) -> bool {
     !matches!(url.scheme(), "http" | "https") || url.path().ends_with(".git") || is_forge && parts == 2
 }
 
-/// What a repository is called: its address without user name and password.
+/// What a repository is called: its address without user name and password, query and fragment.
 pub(crate) fn without_credentials(address: &str) -> String {
-    if let Ok(mut url) = Url::parse(address)
-        && address.contains("://")
-    {
+    if let Some((scheme, rest)) = address.split_once("://") {
+        let Some(mut url) = Url::parse(address).ok().filter(|url| !url.cannot_be_a_base()) else {
+            // Where its host begins is anybody's guess: all before the last `@` may be a password.
+            let rest = rest.rsplit('@').next().unwrap_or(rest);
+            let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+            return format!("{scheme}://{}", rest.trim_end_matches('/'));
+        };
         // Where there is no host there are no credentials either.
         let _ = url.set_username("");
         let _ = url.set_password(None);
+        url.set_query(None);
+        url.set_fragment(None);
         return url.to_string().trim_end_matches('/').to_owned();
     }
     match scp(address) {
@@ -74,11 +87,13 @@ pub(crate) fn of_path(path: &Path) -> String {
     format!("file://{}", path.display())
 }
 
-/// What could be a secret in an address: its user and password as they are written.
-pub(super) fn credentials(address: &str) -> Option<&str> {
-    let (_, rest) = address.split_once("://")?;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    authority.rsplit_once('@').map(|(credentials, _)| credentials)
+/// What could be secrets in an address, as they are written: its user and password, its query and fragment.
+pub(super) fn secrets(address: &str) -> impl Iterator<Item = &str> {
+    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let credentials = authority.rsplit_once('@').map(|(credentials, _)| credentials);
+    let query = rest.split_once(['?', '#']).map(|(_, query)| query);
+    credentials.into_iter().chain(query).filter(|secret| !secret.is_empty())
 }
 
 /// Host and path of an address in the manner of `scp`.
@@ -103,7 +118,13 @@ mod tests {
             "transport::https://a/b",
             "ftp://example.org/a.git",
             "ssh://-oProxyCommand=evil/a",
+            "ssh://-oProxyCommand=evil:x/a",
+            "ssh://%2DoProxyCommand=evil/a",
+            "ssh://me@-oProxyCommand=evil/a",
             "-oProxyCommand=evil:a",
+            "me@-oProxyCommand=evil:a",
+            "[-oProxyCommand=evil]:a",
+            "https://me:secret@example.org:x/a",
             "https://example.org/a\n.git",
             "no/such/path",
         ] {
@@ -125,11 +146,26 @@ mod tests {
             ("ssh://git@example.org/a/b.git", "ssh://example.org/a/b.git"),
             ("git@example.org:a/b.git", "ssh://example.org/a/b.git"),
             ("/srv/git/a.git", "file:///srv/git/a.git"),
+            ("file:///srv/a@b.git", "file:///srv/a@b.git"),
+            ("https://example.org/a.git?token=secret#secret", "https://example.org/a.git"),
+            ("https://me:secret@example.org:x/a?token=secret", "https://example.org:x/a"),
+            ("https://me:sec/ret@example.org:x/a", "https://example.org:x/a"),
+            ("ext::https://me:secret@example.org/a", "ext::https://example.org/a"),
         ] {
             assert_eq!(without_credentials(address), expected);
         }
-        assert_eq!(credentials("https://me:secret@example.org/a@b"), Some("me:secret"));
-        assert_eq!(credentials("https://example.org/a@b"), None);
+    }
+
+    #[test]
+    fn what_could_be_a_secret_is_known() {
+        for (address, expected) in [
+            ("https://me:secret@example.org/a@b", vec!["me:secret"]),
+            ("https://me@example.org/a?token=secret", vec!["me", "token=secret"]),
+            ("https://example.org/a@b?", vec![]),
+            ("git@example.org:a", vec![]),
+        ] {
+            assert_eq!(secrets(address).collect::<Vec<_>>(), expected, "{address}");
+        }
     }
 
     #[test]

@@ -25,9 +25,15 @@ pub(super) fn run(mut command: Command, folder: &Path, limits: Limits) -> Result
     let mut start = || -> io::Result<Child> {
         command.stdout(File::create(&answer)?).stderr(File::create(&complaint)?).spawn()
     };
-    let ended = start().map_err(|error| error.to_string()).and_then(|child| watch(child, folder, limits))?;
+    let ended = start().map_err(|error| error.to_string()).and_then(|child| watch(child, folder, limits));
     let said = |path: &Path| end_of(path).map_err(|error| error.to_string());
-    if ended.success() { said(&answer) } else { Err(last_line(&said(&complaint)?)) }
+    let told = ended
+        .and_then(|ended| if ended.success() { said(&answer) } else { Err(last_line(&said(&complaint)?)) });
+    for path in [answer, complaint] {
+        // Git may have repeated an address with its secrets. If it was not started there may be no file.
+        let _ = fs::remove_file(path);
+    }
+    told
 }
 
 fn watch(mut child: Child, folder: &Path, limits: Limits) -> Result<ExitStatus, String> {

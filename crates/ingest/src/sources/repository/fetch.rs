@@ -22,8 +22,8 @@ pub(super) fn fetch(
 ) -> Result<(Git, Option<String>), SourceError> {
     let name = address::without_credentials(address);
     let failed = |reason: &str| {
-        let secret = address::credentials(address).filter(|secret| !secret.is_empty());
-        let reason = secret.map_or_else(|| reason.to_owned(), |secret| reason.replace(secret, "***"));
+        let mask = |reason: String, secret| reason.replace(secret, "***");
+        let reason = address::secrets(address).fold(reason.to_owned(), mask);
         SourceError(format!("{name} cannot be fetched: {reason}"))
     };
     let clone = Clone { folder: cache.join(folder_name(&name)), address, limits };
