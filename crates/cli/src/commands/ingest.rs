@@ -5,7 +5,6 @@ mod progress;
 mod summary;
 
 use std::error::Error;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -90,8 +89,10 @@ async fn read_all(ingest: &Ingest, settings: &Settings) -> Result<(), Box<dyn Er
     let pipeline = knowledge.pipeline(settings, None);
     let mut summary = Summary::default();
     for typed in &ingest.sources {
-        let read = read(&pipeline, source(typed, ingest, settings), ingest, typed).await;
-        summary.add(typed, read);
+        // What a person types may have a password in it, and what is printed ends up in logs.
+        let shown = Repository::shown(typed);
+        let read = read(&pipeline, source(typed, ingest, settings), ingest, &shown).await;
+        summary.add(&shown, read);
     }
     if let Some(searched) = &searched {
         let published = searched.follower.caught_up().await;
@@ -107,9 +108,9 @@ async fn read(
     pipeline: &Pipeline,
     source: Arc<dyn Source>,
     ingest: &Ingest,
-    typed: &str,
+    shown: &str,
 ) -> Result<Report, Stopped> {
-    let reporter = Reporter::new(typed, !ingest.json);
+    let reporter = Reporter::new(shown, !ingest.json);
     let tell = |progress| reporter.tell(progress);
     pipeline.read(&Principal::local(), source, &ingest.collection, &tell).await
 }
@@ -117,7 +118,7 @@ async fn read(
 fn source(typed: &str, ingest: &Ingest, settings: &Settings) -> Arc<dyn Source> {
     let site = ingest.site.map(|SiteKind::Docusaurus| Site::default());
     let limits = Limits::default();
-    if Repository::is_address(typed) && !Path::new(typed).is_dir() {
+    if Repository::is_address(typed) {
         let cache = settings.data_dir.join("repositories");
         return Arc::new(Repository { address: typed.to_owned(), cache, site, limits });
     }

@@ -70,8 +70,9 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     };
     let served = server::serve(listener, wired.parts, server_settings, stop).await;
     beside.shutdown().await;
-    wired.follower.stop().await;
+    // While the data folder is still this process's: whoever comes next announces itself after that.
     drop(announcement);
+    wired.follower.stop().await;
     served?;
     info!("stopped");
     Ok(())

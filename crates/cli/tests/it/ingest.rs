@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testing::FakeModel;
 
-use crate::binary::{Home, Ran, Server};
+use crate::binary::{Home, Ran, Server, run};
 use crate::client::{get, post};
 
 /// The variables of a binary whose embedder is a fake server.
@@ -141,4 +141,33 @@ async fn an_index_is_not_made_anew_under_a_server() {
     let ran = home.run(&["reindex"], &embedding_by(&fake)).await;
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains(&format!("the server at {} (process ", server.address)), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_bare_repository_is_read_as_one_and_what_is_printed_has_no_credentials() {
+    let (fake, home) = (FakeModel::start().await, home_with_pages());
+    let git = |arguments: &[&str]| {
+        let mut command = tokio::process::Command::new("git");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(arguments);
+        command.current_dir(home.path("wiki"));
+        command
+    };
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["add", "."],
+        &["commit", "--quiet", "-m", "pages"],
+        &["clone", "--quiet", "--bare", ".", "../bare.git"],
+    ] {
+        assert_eq!(run(&mut git(arguments)).await.code, Some(0), "{arguments:?}");
+    }
+    let ran = home.run(&["ingest", "bare.git"], &embedding_by(&fake)).await;
+    assert!(ran.out.starts_with("bare.git: 2 added"), "its pages and nothing of git's own: {}", ran.out);
+
+    let address = "https://me:secret@127.0.0.1:1/team/service.git";
+    for flags in [&["ingest", address][..], &["ingest", address, "--json"]] {
+        let ran = home.run(flags, &embedding_by(&fake)).await;
+        assert_eq!(ran.code, Some(1));
+        assert!(!format!("{}{}", ran.out, ran.err).contains("secret"), "{}{}", ran.out, ran.err);
+        assert!(ran.out.contains("https://127.0.0.1:1/team/service.git"), "{}", ran.out);
+    }
 }

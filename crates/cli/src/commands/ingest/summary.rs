@@ -20,17 +20,17 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, typed: &str, read: Result<Report, Stopped>) {
-        self.sources.push((typed.to_owned(), read));
+    pub(super) fn add(&mut self, shown: &str, read: Result<Report, Stopped>) {
+        self.sources.push((shown.to_owned(), read));
     }
 
     /// For a person.
     pub(super) fn text(&self, took: Duration) -> String {
         let mut text = String::new();
-        for (typed, read) in &self.sources {
+        for (shown, read) in &self.sources {
             match read {
-                Ok(report) => text.push_str(&told(typed, report)),
-                Err(stopped) => text.push_str(&format!("{typed}: not read: {stopped}\n")),
+                Ok(report) => text.push_str(&told(shown, report)),
+                Err(stopped) => text.push_str(&format!("{shown}: not read: {stopped}\n")),
             }
         }
         let (chunks, bytes) = self
@@ -47,7 +47,7 @@ impl Summary {
 
     /// For a program.
     pub(super) fn json(&self, took: Duration) -> String {
-        let sources = self.sources.iter().map(|(typed, read)| SourceOut::new(typed, read)).collect();
+        let sources = self.sources.iter().map(|(shown, read)| SourceOut::new(shown, read)).collect();
         let summary = SummaryOut { sources, duration_ms: took.as_millis() };
         serde_json::to_string_pretty(&summary).expect("a summary is JSON") + "\n"
     }
@@ -72,10 +72,10 @@ impl Summary {
     }
 }
 
-fn told(typed: &str, report: &Report) -> String {
+fn told(shown: &str, report: &Report) -> String {
     let Report { added, replaced, removed, unchanged, .. } = report;
     let mut text =
-        format!("{typed}: {added} added, {replaced} changed, {removed} removed, {unchanged} unchanged");
+        format!("{shown}: {added} added, {replaced} changed, {removed} removed, {unchanged} unchanged");
     let skipped: Vec<_> =
         report.skipped.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
     if !skipped.is_empty() {
