@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{Candidate, Catalog, Changes, Failure, Index, Search, StorageError};
 use retrieval::{EmbeddedIndex, Follower};
 use storage::Knowledge;
 use tokio::sync::Notify;
+use tokio::time;
 
 use crate::library::Library;
 use crate::world::{MODEL, apply, chunk, found_by_words};
@@ -64,6 +66,26 @@ async fn a_failure_is_waited_out() {
     let stubborn = Arc::new(Stubborn { index: Arc::clone(&index), refusals: AtomicU32::new(2) });
     let follower = Follower::start(library.catalog(), stubborn, MODEL);
     library.put("dogs.md", &["dogs sleep"]).await;
+    follower.caught_up().await.unwrap();
+    assert_eq!(found_by_words(&index, "dogs").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_an_index_that_keeps_failing_is_told_and_it_is_tried_again() {
+    let library = Library::new(Knowledge::in_memory());
+    let index = Arc::new(EmbeddedIndex::in_memory(MODEL).unwrap());
+    let stubborn = Arc::new(Stubborn { index: Arc::clone(&index), refusals: AtomicU32::new(u32::MAX) });
+    let follower = Follower::start(library.catalog(), Arc::clone(&stubborn) as Arc<dyn Index>, MODEL);
+    library.put("dogs.md", &["dogs sleep"]).await;
+    let minutes = Duration::from_secs(600);
+    for _ in 0..2 {
+        let told = time::timeout(minutes, follower.caught_up()).await.expect("nobody waits for ever");
+        assert!(told.unwrap_err().0.contains("no room"));
+        let told = time::timeout(minutes, follower.until(1)).await.expect("nobody waits for ever");
+        assert!(told.unwrap_err().0.contains("no room"));
+    }
+
+    stubborn.refusals.store(0, Ordering::SeqCst);
     follower.caught_up().await.unwrap();
     assert_eq!(found_by_words(&index, "dogs").await.len(), 1);
 }
