@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use domain::{
@@ -98,23 +98,25 @@ impl Retriever for HybridRetriever {
         let candidates = self.candidates(who, &query).await?;
         let count = candidates.len();
         end(StageName::Retrieval, count, began, stages);
-        let is_relevant = gate::lets_through(self.embedder.model(), &candidates);
 
+        let reaches =
+            |candidate: &Candidate| query.threshold.is_none_or(|least| similarity(candidate) >= least);
         let pick = |candidates| {
             let mut ranked = self.fusion.rank(candidates);
-            ranked
-                .retain(|ranked| query.threshold.is_none_or(|least| similarity(&ranked.candidate) >= least));
+            ranked.retain(|ranked| reaches(&ranked.candidate));
             ranked.truncate(query.limit);
             ranked
         };
-        let ranked = match self.fusion {
-            Fusion::ReciprocalRank | Fusion::Words | Fusion::Meaning => pick(candidates),
-            Fusion::Weighted => {
-                let began = begin(StageName::Reranking, stages);
-                let ranked = pick(candidates);
-                end(StageName::Reranking, ranked.len(), began, stages);
-                ranked
-            }
+        let is_relevant =
+            gate::lets_through(self.embedder.model(), &candidates) && candidates.iter().any(reaches);
+        // The other orders are no reranking, and where nothing is found none is told.
+        let ranked = if is_relevant && self.fusion == Fusion::Weighted {
+            let began = begin(StageName::Reranking, stages);
+            let ranked = pick(candidates);
+            end(StageName::Reranking, ranked.len(), began, stages);
+            ranked
+        } else {
+            pick(candidates)
         };
         let passages = self.hits(who, ranked).await?;
         Ok(Found { is_relevant: is_relevant && !passages.is_empty(), passages, candidates: count })
@@ -126,8 +128,11 @@ fn begin(name: StageName, stages: &(dyn Fn(Stage) + Send + Sync)) -> Instant {
     Instant::now()
 }
 
+/// Tells it in whole microseconds, which is what a stored log keeps: a replay tells the same.
 fn end(name: StageName, count: usize, began: Instant, stages: &(dyn Fn(Stage) + Send + Sync)) {
-    stages(Stage::Ended { name, count, took: began.elapsed() });
+    let took = began.elapsed();
+    let took = took.saturating_sub(Duration::from_nanos(u64::from(took.subsec_nanos() % 1000)));
+    stages(Stage::Ended { name, count, took });
 }
 
 /// What is told of a candidate: its cosine, which says something across questions; 0 if it has no vector yet.
@@ -151,9 +156,16 @@ fn passage(piece: Piece, score: f32) -> Passage {
         section: chunk.section,
         subsection: chunk.subsection,
         lines: Some(chunk.lines),
-        text,
+        text: without_blank_lines_around(&text).to_owned(),
         score,
     }
+}
+
+/// The lines of a chunk, which covers the blank lines around them too. The first one keeps its indentation.
+fn without_blank_lines_around(text: &str) -> &str {
+    let blank = text.len() - text.trim_start().len();
+    let first = text[..blank].rfind(['\n', '\r']).map_or(0, |end| end + 1);
+    text[first..].trim_end()
 }
 
 fn unavailable(StorageError(reason): StorageError) -> Failure {

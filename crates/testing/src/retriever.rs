@@ -80,7 +80,7 @@ impl Retriever for ScriptedRetriever {
         let took = Duration::from_millis(3);
         stages(Stage::Ended { name: StageName::Retrieval, count: candidates, took });
         let passages: Vec<_> = passages.iter().take(limit).cloned().map(hit).collect();
-        if !passages.is_empty() {
+        if is_relevant && !passages.is_empty() {
             stages(Stage::Began(StageName::Reranking));
             let took = Duration::from_millis(1);
             stages(Stage::Ended { name: StageName::Reranking, count: passages.len(), took });

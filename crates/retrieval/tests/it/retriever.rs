@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use domain::{
-    Embedder, FilterField, Filters, Found, Index, Principal, Query, Retriever, Stage, StageName, Urgency,
+    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Query, Retriever, Shape, Stage,
+    StageName, TokenCounter, Urgency,
 };
 use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
@@ -16,6 +18,9 @@ use crate::world::{MODEL, tenant};
 
 /// Vectors like those that the library files.
 const FAKE: &str = "fake,dimension=16";
+
+/// The model whose cosines the gate knows.
+const GATED: &str = "granite-embedding-30m-english";
 
 #[tokio::test]
 async fn a_passage_tells_where_it_is() {
@@ -72,21 +77,58 @@ async fn one_tenant_finds_nothing_of_another() {
 
 #[tokio::test]
 async fn stages_are_told_as_they_begin_and_end() {
-    for (fusion, expected) in [
-        (Fusion::Weighted, &[(StageName::Retrieval, 3), (StageName::Reranking, 2)][..]),
-        (Fusion::ReciprocalRank, &[(StageName::Retrieval, 3)]),
-    ] {
-        let world = World::new(FAKE, fusion).await;
-        let (_, stages) = world.retrieve(&Principal::local(), Query { limit: 2, ..query("cats") }).await;
-        let told: Vec<_> = stages
-            .chunks(2)
-            .map(|stage| match stage {
-                [Stage::Began(began), Stage::Ended { name, count, .. }] if began == name => (*name, *count),
-                other => panic!("not a stage: {other:?}"),
-            })
-            .collect();
-        assert_eq!(told, expected);
+    let found_and_reranked = [(StageName::Retrieval, 3), (StageName::Reranking, 2)];
+    check_stages(Fusion::Weighted, MODEL, None, &found_and_reranked).await;
+    check_stages(Fusion::ReciprocalRank, MODEL, None, &found_and_reranked[..1]).await;
+}
+
+#[tokio::test]
+async fn no_reranking_is_told_where_nothing_is_found() {
+    let no_candidates = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let (_, stages) =
+        world.retrieve(&Principal::local(), Query { filters: no_candidates, ..query("cats") }).await;
+    assert_eq!(names_and_counts(&stages), [(StageName::Retrieval, 0)]);
+
+    check_stages(Fusion::Weighted, MODEL, Some(1.1), &[(StageName::Retrieval, 3)]).await;
+    check_stages(Fusion::Weighted, GATED, None, &[(StageName::Retrieval, 3)]).await;
+}
+
+/// Which stages are told of a question that two passages are wanted for.
+async fn check_stages(fusion: Fusion, model: &str, threshold: Option<f32>, expected: &[(StageName, usize)]) {
+    let world = World::named(model, FAKE, fusion).await;
+    let query = Query { limit: 2, threshold, ..query("quartz glows purple") };
+    let (_, stages) = world.retrieve(&Principal::local(), query).await;
+    assert_eq!(names_and_counts(&stages), expected);
+}
+
+fn names_and_counts(stages: &[Stage]) -> Vec<(StageName, usize)> {
+    let stages = stages.chunks(2).map(|stage| match stage {
+        [Stage::Began(began), Stage::Ended { name, count, .. }] if began == name => (*name, *count),
+        other => panic!("not a stage: {other:?}"),
+    });
+    stages.collect()
+}
+
+#[tokio::test]
+async fn a_stage_takes_whole_microseconds_as_a_stored_log_keeps_them() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    for _ in 0..5 {
+        for stage in world.retrieve(&Principal::local(), query("cats")).await.1 {
+            if let Stage::Ended { took, .. } = stage {
+                assert_eq!(took.subsec_nanos() % 1000, 0, "{took:?}");
+            }
+        }
     }
+}
+
+#[tokio::test]
+async fn a_passage_has_no_blank_lines_around_it_and_keeps_its_indentation() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    world.library.put("birds.md", &["\n \r\n    birds sing\n\n  and fly \n\n"]).await;
+    world.follower.caught_up().await.unwrap();
+    let found = world.ask("birds sing and fly").await;
+    assert_eq!(found.passages[0].passage.text, "    birds sing\n\n  and fly");
 }
 
 #[tokio::test]
@@ -111,16 +153,21 @@ struct World {
     _server: FakeModel,
     library: Library,
     follower: Follower,
-    embedder: Arc<RemoteEmbedder>,
+    embedder: Arc<Named>,
     retriever: HybridRetriever,
 }
 
 impl World {
     /// Two documents of three chunks, searchable, with a fake model for questions.
     async fn new(model: &str, fusion: Fusion) -> Self {
+        Self::named(MODEL, model, fusion).await
+    }
+
+    /// The same, with a name for the model, whichever is asked.
+    async fn named(name: &str, model: &str, fusion: Fusion) -> Self {
         let server = FakeModel::start().await;
-        let embedder =
-            Arc::new(RemoteEmbedder::ollama(settings(server.url(), model)).expect("sound settings"));
+        let embedder = RemoteEmbedder::ollama(settings(server.url(), model)).expect("sound settings");
+        let embedder = Arc::new(Named { name: name.to_owned(), embedder });
         let library = Library::new(Knowledge::in_memory());
         library.put("cats.md", &["cats sleep", "cats eat"]).await;
         library.put("dogs.md", &["dogs sleep"]).await;
@@ -146,6 +193,35 @@ impl World {
         let tell = |stage| stages.lock().expect("nobody panics with it").push(stage);
         let found = self.retriever.retrieve(who, query, &tell).await.expect("a sound retriever finds");
         (found, stages.into_inner().expect("nobody panicked with it"))
+    }
+}
+
+/// An embedder whose model goes by another name.
+struct Named {
+    name: String,
+    embedder: RemoteEmbedder,
+}
+
+#[async_trait]
+impl Embedder for Named {
+    fn model(&self) -> &str {
+        &self.name
+    }
+
+    async fn shape(&self) -> Result<Shape, Failure> {
+        self.embedder.shape().await
+    }
+
+    async fn token_counter(&self) -> Result<TokenCounter, Failure> {
+        self.embedder.token_counter().await
+    }
+
+    async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
+        self.embedder.embed(texts, urgency).await
+    }
+
+    async fn health(&self) -> Result<(), Failure> {
+        self.embedder.health().await
     }
 }
 
