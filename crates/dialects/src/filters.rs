@@ -3,16 +3,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{FilterField, Filters, Rejection};
-use globset::GlobBuilder;
+use globset::{GlobBuilder, GlobSet};
 use serde_json::Value;
+
+/// Fields in the filters of a request, and values in one list.
+const MOST: usize = 100;
+
+/// Characters of a value: more than any path or address has.
+const MOST_CHARS: usize = 2000;
 
 /// Reads the filters of a request.
 pub(crate) fn decode(filters: BTreeMap<String, Value>) -> Result<Filters, Rejection> {
+    if filters.len() > MOST {
+        let fields = filters.len();
+        return Err(Rejection::Invalid(format!("filters has {fields} fields; it may have {MOST}")));
+    }
     let mut decoded = Filters::new();
     for (name, value) in filters {
         let field = filter_field(&name)?;
         let values = match value {
             Value::Null => continue,
+            Value::Array(values) if values.len() > MOST => {
+                let count = values.len();
+                return Err(Rejection::Invalid(format!(
+                    "filters.{name} has {count} values; it may have {MOST}"
+                )));
+            }
             Value::Array(values) => {
                 values.into_iter().map(|value| filter_value(&name, value)).collect::<Result<_, _>>()?
             }
@@ -24,7 +40,7 @@ pub(crate) fn decode(filters: BTreeMap<String, Value>) -> Result<Filters, Reject
             )));
         }
         if field == FilterField::FilePath {
-            values.iter().try_for_each(|glob| check_glob(glob))?;
+            check_globs(&values)?;
         }
         decoded.insert(field, values);
     }
@@ -51,6 +67,9 @@ fn filter_field(name: &str) -> Result<FilterField, Rejection> {
 
 fn filter_value(name: &str, value: Value) -> Result<String, Rejection> {
     match value {
+        Value::String(value) if value.chars().nth(MOST_CHARS).is_some() => {
+            Err(Rejection::Invalid(format!("filters.{name} has a text of more than {MOST_CHARS} characters")))
+        }
         Value::String(value) => Ok(value),
         other => Err(Rejection::Invalid(format!(
             "filters.{name} is {other}; it must be a text or a list of texts"
@@ -58,13 +77,25 @@ fn filter_value(name: &str, value: Value) -> Result<String, Rejection> {
     }
 }
 
-fn check_glob(glob: &str) -> Result<(), Rejection> {
-    let parsed = GlobBuilder::new(glob).literal_separator(true).build();
-    parsed.map(drop).map_err(|error| Rejection::Invalid(format!("filters.filePath is not a glob: {error}")))
+/// They are made ready as for a search: a list may be too much even if each of its globs is sound.
+fn check_globs(globs: &BTreeSet<String>) -> Result<(), Rejection> {
+    let wrong = |error| Rejection::Invalid(format!("filters.filePath is not a glob: {error}"));
+    let mut set = GlobSet::builder();
+    for glob in globs {
+        set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(wrong)?);
+    }
+    let too_much = |error| {
+        Rejection::Invalid(format!(
+            "filters.filePath is too much at once, give fewer or simpler globs: {error}"
+        ))
+    };
+    set.build().map(drop).map_err(too_much)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn check(filters: &str) -> Result<Filters, Rejection> {
@@ -95,5 +126,27 @@ mod tests {
             let Err(Rejection::Invalid(message)) = check(filters) else { panic!("{filters} is accepted") };
             assert!(message.contains(named), "{filters}: {message}");
         }
+    }
+
+    #[test]
+    fn a_filter_is_bounded_and_the_field_that_is_too_large_is_named() {
+        let values = |count: usize| (0..count).map(|number| format!("{number}/**")).collect::<Vec<_>>();
+        let nested = format!("{}a{}", "{".repeat(999), "}".repeat(999));
+        let classes: Vec<_> = (0..100).map(|number| format!("{number}{}", "{**/x,?}".repeat(240))).collect();
+        for (filters, named) in [
+            (json!({"filePath": values(101)}), "filters.filePath has 101 values; it may have 100"),
+            (json!({"title": values(5000)}), "filters.title has 5000 values"),
+            (json!({"title": "é".repeat(2001)}), "filters.title has a text of more than 2000"),
+            (json!({"filePath": nested}), "filters.filePath is too much at once"),
+            (json!({"filePath": classes}), "filters.filePath is too much at once"),
+            (
+                Value::from_iter((0..101).map(|key| (format!("metadata.{key}"), "x"))),
+                "filters has 101 fields",
+            ),
+        ] {
+            let Err(Rejection::Invalid(message)) = check(&filters.to_string()) else { panic!("{named}") };
+            assert!(message.contains(named), "{named}: {message:.200}");
+        }
+        assert!(check(&json!({"filePath": values(100), "title": "é".repeat(2000)}).to_string()).is_ok());
     }
 }
