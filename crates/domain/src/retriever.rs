@@ -97,8 +97,10 @@ pub struct Hit {
     pub passage: Passage,
     /// As the index found it.
     pub candidate: Candidate,
-    /// What it was ordered by.
-    pub score: f32,
+    /// Its place in the one order that was made of words and meaning, from 0, and its score there.
+    pub fused: (usize, f32),
+    /// Its place after reranking, from 0, and its score there; none if nothing was reranked.
+    pub reranked: Option<(usize, f32)>,
 }
 
 /// A stage of finding.

@@ -1,7 +1,7 @@
 //! One order from two: by words and by meaning. It follows from the candidates alone, and ties are broken by
 //! id.
 
-use domain::Candidate;
+use domain::{Candidate, ChunkId};
 
 /// How many candidates are found by words, and how many by meaning. As many as anybody may ask for, so that
 /// the order of the first ten does not depend on how many follow them.
@@ -27,31 +27,48 @@ pub enum Fusion {
     Meaning,
 }
 
-/// A candidate, and what it is ordered by.
+/// A candidate, and its places, from 0, with its scores there.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ranked {
     pub(crate) candidate: Candidate,
-    pub(crate) score: f32,
+    pub(crate) fused: (usize, f32),
+    pub(crate) reranked: Option<(usize, f32)>,
 }
 
 impl Fusion {
     /// Puts candidates in order, best first.
     pub(crate) fn rank(self, candidates: Vec<Candidate>) -> Vec<Ranked> {
-        let scores: Vec<Option<f32>> = match self {
-            Self::Weighted => weighted(&candidates).map(Some).collect(),
-            Self::ReciprocalRank => candidates.iter().map(reciprocal_ranks).map(Some).collect(),
-            Self::Words => candidates.iter().map(by_words).collect(),
-            Self::Meaning => candidates.iter().map(by_meaning).collect(),
+        let score = match self {
+            Self::Weighted | Self::ReciprocalRank => reciprocal_ranks,
+            Self::Words => by_words,
+            Self::Meaning => by_meaning,
         };
-        let scored = candidates.into_iter().zip(scores);
-        let mut ranked: Vec<Ranked> =
-            scored.filter_map(|(candidate, score)| Some(Ranked { candidate, score: score? })).collect();
-        ranked.sort_by(|left, right| {
-            let by_id = || left.candidate.chunk.cmp(&right.candidate.chunk);
-            right.score.total_cmp(&left.score).then_with(by_id)
-        });
-        ranked
+        let scored = candidates.into_iter().filter_map(|candidate| Some((score(&candidate)?, candidate)));
+        let fused = in_order(scored.collect(), |candidate| candidate.chunk);
+        let fused = fused.map(|(fused, candidate)| Ranked { candidate, fused, reranked: None });
+        match self {
+            Self::Weighted => rerank(fused.collect()),
+            Self::ReciprocalRank | Self::Words | Self::Meaning => fused.collect(),
+        }
     }
+}
+
+fn rerank(fused: Vec<Ranked>) -> Vec<Ranked> {
+    let candidates: Vec<&Candidate> = fused.iter().map(|ranked| &ranked.candidate).collect();
+    let scores: Vec<f32> = weighted(&candidates).collect();
+    let reranked = in_order(scores.into_iter().zip(fused).collect(), |ranked| ranked.candidate.chunk);
+    reranked.map(|(reranked, ranked)| Ranked { reranked: Some(reranked), ..ranked }).collect()
+}
+
+/// Best first, each with its place and its score.
+fn in_order<T>(
+    mut scored: Vec<(f32, T)>,
+    id: impl Fn(&T) -> ChunkId,
+) -> impl Iterator<Item = ((usize, f32), T)> {
+    scored.sort_by(|(left_score, left), (right_score, right)| {
+        right_score.total_cmp(left_score).then_with(|| id(left).cmp(&id(right)))
+    });
+    scored.into_iter().enumerate().map(|(place, (score, ranked))| ((place, score), ranked))
 }
 
 fn by_words(candidate: &Candidate) -> Option<f32> {
@@ -62,7 +79,7 @@ fn by_meaning(candidate: &Candidate) -> Option<f32> {
     candidate.dense.and(candidate.cosine)
 }
 
-fn weighted(candidates: &[Candidate]) -> impl Iterator<Item = f32> {
+fn weighted(candidates: &[&Candidate]) -> impl Iterator<Item = f32> {
     let by_words = normalized(candidates, by_words);
     let by_meaning = normalized(candidates, |candidate| candidate.cosine);
     let words = words_count(candidates);
@@ -71,7 +88,7 @@ fn weighted(candidates: &[Candidate]) -> impl Iterator<Item = f32> {
 
 /// How much words count, by how much of the candidates is code.
 #[expect(clippy::cast_precision_loss, reason = "there are few candidates")]
-fn words_count(candidates: &[Candidate]) -> f32 {
+fn words_count(candidates: &[&Candidate]) -> f32 {
     let code = candidates.iter().filter(|candidate| candidate.is_code).count() as f32;
     let share = code / candidates.len().max(1) as f32;
     WORDS_IN_PROSE + (WORDS_IN_CODE - WORDS_IN_PROSE) * share
@@ -79,10 +96,10 @@ fn words_count(candidates: &[Candidate]) -> f32 {
 
 /// Values between 0, the least there is, and 1, the most. Who has no value has the least.
 fn normalized(
-    candidates: &[Candidate],
+    candidates: &[&Candidate],
     value: impl Fn(&Candidate) -> Option<f32>,
 ) -> impl Iterator<Item = f32> {
-    let values = || candidates.iter().filter_map(&value);
+    let values = || candidates.iter().filter_map(|candidate| value(candidate));
     let (least, most) = (values().fold(f32::INFINITY, f32::min), values().fold(f32::NEG_INFINITY, f32::max));
     candidates.iter().map(move |candidate| match value(candidate) {
         Some(value) if most > least => (value - least) / (most - least),
@@ -93,15 +110,15 @@ fn normalized(
 /// Reciprocal rank fusion: one list's first is worth little more than its second, being in both lists much
 /// more.
 #[expect(clippy::cast_precision_loss, reason = "there are few candidates")]
-fn reciprocal_ranks(candidate: &Candidate) -> f32 {
+fn reciprocal_ranks(candidate: &Candidate) -> Option<f32> {
     const DAMPING: f32 = 60.0;
     let ranks = [candidate.lexical.map(|(rank, _)| rank), candidate.dense];
-    ranks.into_iter().flatten().map(|rank| 1.0 / (DAMPING + 1.0 + rank as f32)).sum()
+    Some(ranks.into_iter().flatten().map(|rank| 1.0 / (DAMPING + 1.0 + rank as f32)).sum())
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChunkId, DocumentId};
+    use domain::DocumentId;
     use uuid::Uuid;
 
     use super::*;
@@ -126,6 +143,24 @@ mod tests {
             candidate(3, None, Some(0), 0.9),
         ];
         check(Fusion::ReciprocalRank, candidates, &[2, 1, 3]);
+    }
+
+    #[test]
+    fn what_is_reranked_keeps_its_place_by_reciprocal_ranks() {
+        let candidates = vec![
+            candidate(1, Some((0, 9.0)), None, 0.79),
+            candidate(2, Some((1, 3.0)), Some(0), 0.81),
+            candidate(3, None, Some(1), 0.70),
+        ];
+        let places = |fusion: Fusion| {
+            let ranked = fusion.rank(candidates.clone());
+            let place = |ranked: &Ranked| (ranked.fused.0, ranked.reranked.map(|(place, _)| place));
+            ranked.iter().map(place).collect::<Vec<_>>()
+        };
+        assert_eq!(places(Fusion::Weighted), [(1, Some(0)), (0, Some(1)), (2, Some(2))]);
+        assert_eq!(places(Fusion::ReciprocalRank), [(0, None), (1, None), (2, None)]);
+        let reranked = &Fusion::Weighted.rank(candidates.clone())[1];
+        assert_eq!(reranked.fused, Fusion::ReciprocalRank.rank(candidates)[0].fused);
     }
 
     #[test]

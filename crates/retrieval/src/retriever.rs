@@ -78,9 +78,9 @@ impl HybridRetriever {
         let pieces = self.catalog.pieces(who, &chunks).await.map_err(unavailable)?;
         let mut pieces: HashMap<ChunkId, Piece> =
             pieces.into_iter().map(|piece| (piece.chunk.id, piece)).collect();
-        let hits = ranked.into_iter().filter_map(|Ranked { candidate, score }| {
+        let hits = ranked.into_iter().filter_map(|Ranked { candidate, fused, reranked }| {
             let passage = passage(pieces.remove(&candidate.chunk)?, similarity(&candidate));
-            Some(Hit { passage, candidate, score })
+            Some(Hit { passage, candidate, fused, reranked })
         });
         Ok(hits.collect())
     }

@@ -79,7 +79,7 @@ impl Retriever for ScriptedRetriever {
         let candidates = passages.len();
         let took = Duration::from_millis(3);
         stages(Stage::Ended { name: StageName::Retrieval, count: candidates, took });
-        let passages: Vec<_> = passages.iter().take(limit).cloned().map(hit).collect();
+        let passages: Vec<_> = passages.iter().take(limit).cloned().enumerate().map(hit).collect();
         if is_relevant && !passages.is_empty() {
             stages(Stage::Began(StageName::Reranking));
             let took = Duration::from_millis(1);
@@ -89,7 +89,7 @@ impl Retriever for ScriptedRetriever {
     }
 }
 
-fn hit(passage: Passage) -> Hit {
+fn hit((place, passage): (usize, Passage)) -> Hit {
     let candidate = Candidate {
         chunk: passage.chunk,
         document: passage.document,
@@ -98,7 +98,8 @@ fn hit(passage: Passage) -> Hit {
         dense: None,
         cosine: Some(passage.score),
     };
-    Hit { score: passage.score, passage, candidate }
+    let standing = (place, passage.score);
+    Hit { passage, candidate, fused: standing, reranked: Some(standing) }
 }
 
 /// A passage with this text, at the beginning of a document with this title.

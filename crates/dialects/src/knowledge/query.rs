@@ -84,10 +84,13 @@ struct HitReply<'a> {
 /// Why a passage stands where it does: its place in each list, from 1, and its score there.
 #[derive(Serialize)]
 struct Explanation {
+    #[serde(skip_serializing_if = "Option::is_none")]
     lexical: Option<Standing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     dense: Option<Standing>,
     fused: Standing,
-    reranked: Standing,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reranked: Option<Standing>,
 }
 
 #[derive(Serialize)]
@@ -100,14 +103,13 @@ struct Standing {
 pub fn hits(hits: &[Hit], documents: &BTreeMap<DocumentId, Document>, request: &QueryRequest) -> Vec<u8> {
     let replies: Vec<_> = hits
         .iter()
-        .enumerate()
-        .filter_map(|(rank, hit)| Some((rank, hit, documents.get(&hit.passage.document)?)))
-        .map(|(rank, hit, document)| reply(rank, hit, document, request))
+        .filter_map(|hit| Some((hit, documents.get(&hit.passage.document)?)))
+        .map(|(hit, document)| reply(hit, document, request))
         .collect();
     json::reply(&replies)
 }
 
-fn reply<'a>(rank: usize, hit: &'a Hit, document: &'a Document, request: &QueryRequest) -> HitReply<'a> {
+fn reply<'a>(hit: &'a Hit, document: &'a Document, request: &QueryRequest) -> HitReply<'a> {
     let passage = &hit.passage;
     HitReply {
         id: passage.chunk.to_string(),
@@ -120,17 +122,67 @@ fn reply<'a>(rank: usize, hit: &'a Hit, document: &'a Document, request: &QueryR
         line_end: passage.lines.map(|(_, last)| last),
         similarity_score: passage.score,
         metadata: metadata(&document.metadata),
-        explanation: request.explain.then(|| explain(rank, hit)),
+        explanation: request.explain.then(|| explain(hit)),
     }
 }
 
-fn explain(rank: usize, hit: &Hit) -> Explanation {
+fn explain(hit: &Hit) -> Explanation {
     let candidate = &hit.candidate;
-    let fused = Standing { rank: rank + 1, score: hit.score };
     Explanation {
-        lexical: candidate.lexical.map(|(rank, score)| Standing { rank: rank + 1, score }),
-        dense: candidate.dense.zip(candidate.cosine).map(|(rank, score)| Standing { rank: rank + 1, score }),
-        reranked: Standing { ..fused },
-        fused,
+        lexical: candidate.lexical.map(standing),
+        dense: candidate.dense.zip(candidate.cosine).map(standing),
+        fused: standing(hit.fused),
+        reranked: hit.reranked.map(standing),
+    }
+}
+
+fn standing((place, score): (usize, f32)) -> Standing {
+    Standing { rank: place + 1, score }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Candidate, ChunkId, Passage, Timestamp};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_passage_has_no_place_in_is_left_out() {
+        let found_by_meaning = hit(None, Some(2), None);
+        check(&found_by_meaning, &json!({"dense": place(3, 0.5), "fused": place(2, 0.25)}));
+        let found_by_words = hit(Some((0, 8.0)), None, Some((4, 0.75)));
+        check(
+            &found_by_words,
+            &json!({"lexical": place(1, 8.0), "fused": place(2, 0.25), "reranked": place(5, 0.75)}),
+        );
+    }
+
+    fn check(hit: &Hit, expected: &Value) {
+        assert_eq!(serde_json::to_value(explain(hit)).unwrap(), *expected);
+    }
+
+    fn place(rank: usize, score: f32) -> Value {
+        json!({"rank": rank, "score": score})
+    }
+
+    fn hit(lexical: Option<(usize, f32)>, dense: Option<usize>, reranked: Option<(usize, f32)>) -> Hit {
+        let (chunk, document) =
+            (ChunkId::new(Timestamp::from_micros(0)), DocumentId::new(Timestamp::from_micros(0)));
+        let passage = Passage {
+            chunk,
+            document,
+            title: "Pumps".to_owned(),
+            repo_url: None,
+            file_path: None,
+            url: None,
+            section: None,
+            subsection: None,
+            lines: None,
+            text: "Pumps lift water.".to_owned(),
+            score: 0.5,
+        };
+        let candidate = Candidate { chunk, document, is_code: false, lexical, dense, cosine: Some(0.5) };
+        Hit { passage, candidate, fused: (1, 0.25), reranked }
     }
 }
