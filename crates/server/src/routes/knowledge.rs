@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use dialects::knowledge::{self, QueryRequest};
-use domain::{Document, DocumentId, Hit, Principal, StorageError, TraceId};
+use domain::{Document, DocumentId, Hit, Principal, Rejection, TraceId};
 
 use super::{InPath, named, query_value};
 use crate::body::{DocumentsBody, JsonBody};
@@ -96,19 +96,29 @@ async fn query(
     Ok(json(StatusCode::OK, knowledge::hits(&found.passages, &documents, &request)))
 }
 
-/// The documents of hits, with their texts only if those are told.
+/// The documents of hits, with their texts only if those are told. Each hit is told with the whole text of its
+/// document, so the texts are counted once for each: a reply has no more of them than the server takes in at once.
 async fn documents_of(
     app: &App,
     hits: &[Hit],
     request: &QueryRequest,
-) -> Result<BTreeMap<DocumentId, Document>, StorageError> {
+) -> Result<BTreeMap<DocumentId, Document>, Rejection> {
     let who = Principal::local();
     let mut documents = BTreeMap::new();
     if request.full_text {
+        let most = app.settings.ingest_body_bytes;
+        let mut bytes = 0;
         for hit in hits {
             let id = hit.passage.document;
             if !documents.contains_key(&id) {
                 documents.extend(app.catalog.document(&who, id).await?.map(|filed| (id, filed.document)));
+            }
+            bytes += documents.get(&id).map_or(0, |document: &Document| document.text.len());
+            if bytes > most {
+                return Err(Rejection::Invalid(format!(
+                    "the whole texts of what was found have more than {most} bytes (limits.ingest_body_bytes): \
+                     ask for fewer (k) or without includeFullText"
+                )));
             }
         }
     } else {

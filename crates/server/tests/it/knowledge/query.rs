@@ -80,6 +80,24 @@ async fn the_whole_text_is_told_if_it_is_wanted() {
 }
 
 #[tokio::test]
+async fn more_whole_texts_than_the_server_takes_in_at_once_are_not_told() {
+    let setup = Setup::of("fake").settings(|settings| settings.ingest_body_bytes = 10_000);
+    let world = setup.start().await;
+    let text = format!(
+        "# One\n\n{}\n\n# Two\n\n{}\n",
+        "water runs down. ".repeat(170),
+        "water runs deep. ".repeat(170)
+    );
+    world.ingest(&[document("a.md", &text)]).await;
+    let query = |k: usize, full: bool| json!({"query": "water", "k": k, "includeFullText": full});
+    assert!(world.query(&query(100, false)).await.len() > 1, "it is found more than once");
+    assert_eq!(world.query(&query(1, true)).await[0]["text"], text.as_str());
+    let refusal = world.try_query(&query(100, true)).await.refusal(400, "invalid_request").await;
+    let message = refusal["message"].as_str().expect("a text");
+    assert!(message.contains("ask for fewer (k) or without includeFullText"), "{message}");
+}
+
+#[tokio::test]
 async fn why_a_passage_stands_where_it_does_is_told_if_it_is_wanted() {
     let world = Setup::of("fake").start().await;
     world.ingest(&[document("a.md", "water runs down"), document("b.md", "cats sleep")]).await;
