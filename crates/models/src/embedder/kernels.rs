@@ -1,10 +1,14 @@
-//! The arithmetic that the embedder spends its time in. This is the one file with `unsafe`: it picks the
-//! instructions once, by what the processor has, and wraps the few that take raw addresses. What is computed
-//! is plain code in the files beside it, compiled once for AVX2 and once for any processor.
+//! The arithmetic that the embedder spends its time in. This file picks the
+//! instructions once, by what the processor has; `avx2` and `avx512` wrap the few that take raw addresses, and
+//! nothing else has `unsafe`. The rest is plain code, compiled for each of them and for any processor.
 #![expect(unsafe_code, reason = "wide instructions are only sound on processors that have them")]
 
 mod arithmetic;
 mod attention;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod full;
 mod quantized;
 
@@ -32,10 +36,47 @@ pub(crate) enum Finish {
     Add,
 }
 
-/// The instructions that kernels may use. That only `detect` sets `avx2` is what makes them sound.
+/// The instructions that kernels may use. That only `available` makes those that not every processor has is what
+/// makes them sound.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Instructions {
-    avx2: bool,
+pub(crate) struct Instructions(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Portable,
+    /// AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// AVX-512 F, BW, VL and VNNI, beside all of AVX2's.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Kind {
+    /// From those that any processor has to the best ones.
+    const ALL: &[Self] = &[
+        Self::Portable,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx512,
+    ];
+
+    fn is_present(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                Self::Avx2.is_present()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vnni")
+            }
+        }
+    }
 }
 
 /// A safe entry to a kernel that is plain code, generic over whether it may fuse multiplication and addition.
@@ -44,35 +85,45 @@ macro_rules! entry {
         $(#[$doc])*
         pub(crate) fn $name(self, $($argument: $type),*) {
             #[cfg(target_arch = "x86_64")]
-            if self.avx2 {
-                #[target_feature(enable = "avx2,fma")]
-                fn wide($($argument: $type),*) {
-                    $module::$kernel::<true>($($argument),*);
-                }
-                // SAFETY: the processor has AVX2 and FMA, or `avx2` were not set.
-                return unsafe { wide($($argument),*) };
+            #[target_feature(enable = "avx2,fma")]
+            fn wide($($argument: $type),*) {
+                $module::$kernel::<true>($($argument),*);
             }
-            $module::$kernel::<false>($($argument),*);
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl")]
+            fn widest($($argument: $type),*) {
+                $module::$kernel::<true>($($argument),*);
+            }
+            match self.0 {
+                Kind::Portable => $module::$kernel::<false>($($argument),*),
+                // SAFETY: the processor has AVX2 and FMA, or there were no such value.
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx2 => unsafe { wide($($argument),*) },
+                // SAFETY: the processor has AVX-512 as well, or there were no such value.
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx512 => unsafe { widest($($argument),*) },
+            }
         }
     };
 }
 
 impl Instructions {
     /// Those that any processor has.
-    pub(crate) const PORTABLE: Self = Self { avx2: false };
+    pub(crate) const PORTABLE: Self = Self(Kind::Portable);
 
     /// The best ones of this processor.
     pub(crate) fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return Self { avx2: true };
-        }
-        Self::PORTABLE
+        Self::available().last().unwrap_or(Self::PORTABLE)
+    }
+
+    /// All that this processor has, the best ones last.
+    fn available() -> impl Iterator<Item = Self> {
+        Kind::ALL.iter().copied().filter(|kind| kind.is_present()).map(Self)
     }
 
     /// Whether products of quantized numbers are faster than others.
     pub(crate) fn prefer_quantized(self) -> bool {
-        self.avx2
+        self.0 != Kind::Portable
     }
 
     entry! {
@@ -105,139 +156,14 @@ impl Instructions {
     ) {
         assert_eq!(rows.pairs(), matrix.pairs(), "rows and matrix have one depth");
         assert_eq!(out.len(), rows.count() * matrix.columns(), "there is one number a row and column");
-        #[cfg(target_arch = "x86_64")]
-        if self.avx2 {
-            // SAFETY: the processor has AVX2 and FMA, or `avx2` were not set.
-            return unsafe { avx2::multiply(rows, matrix, finish, out) };
+        match self.0 {
+            Kind::Portable => quantized::multiply(rows, matrix, finish, out),
+            // SAFETY: the processor has AVX2 and FMA, or there were no such value.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { avx2::multiply(rows, matrix, finish, out) },
+            // SAFETY: the processor has AVX-512 with VNNI, or there were no such value.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => unsafe { avx512::multiply(rows, matrix, finish, out) },
         }
-        quantized::multiply(rows, matrix, finish, out);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::asm;
-    use std::arch::x86_64::{
-        __m256i, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_cvtepi32_ps, _mm256_load_si256,
-        _mm256_madd_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_ps,
-    };
-
-    use super::quantized::{Pair, QuantizedMatrix, QuantizedRows, WeightLine};
-    use super::{BLOCK, Finish, PANEL};
-
-    /// The loops: depth block, then panel (stays in the first cache), then rows (stay in the second).
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, finish: Finish, out: &mut [f32]) {
-        for (depth, place) in matrix.depth_blocks(finish) {
-            for panel in 0..matrix.panels() {
-                let lines = matrix.lines(&depth, panel);
-                // The first rows also fetch the panel that comes next: a matrix is read once from front to
-                // back, and the processor does not see that by itself.
-                let mut upcoming = lines.as_ptr_range().end;
-                for start in (0..rows.count()).step_by(BLOCK) {
-                    let taken = BLOCK.min(rows.count() - start);
-                    let mut sums = [[0.0; PANEL]; BLOCK];
-                    let block = &rows.rows_from(start)[depth.start..];
-                    tile_of(taken, block, rows.pairs(), lines, upcoming, &mut sums);
-                    upcoming = std::ptr::null();
-                    for (row, sums) in (start..).zip(&sums[..taken]) {
-                        let out = &mut out[row * matrix.columns()..][..matrix.columns()];
-                        matrix.finish_row::<true>(sums, rows.scale(row), panel, place, out);
-                    }
-                }
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn tile_of(
-        count: usize,
-        rows: &[Pair],
-        stride: usize,
-        lines: &[WeightLine],
-        upcoming: *const WeightLine,
-        out: &mut [[f32; PANEL]; BLOCK],
-    ) {
-        macro_rules! tile {
-            ($($rows:literal)*) => {
-                match count {
-                    $($rows if upcoming.is_null() => tile::<$rows, false>(rows, stride, lines, upcoming, out),
-                    $rows => tile::<$rows, true>(rows, stride, lines, upcoming, out),)*
-                    _ => unreachable!("a block has one to six rows"),
-                }
-            };
-        }
-        tile!(1 2 3 4 5 6);
-    }
-
-    /// Up to six rows, `stride` pairs apart, times sixteen columns.
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn tile<const ROWS: usize, const FETCHING: bool>(
-        rows: &[Pair],
-        stride: usize,
-        lines: &[WeightLine],
-        upcoming: *const WeightLine,
-        out: &mut [[f32; PANEL]; BLOCK],
-    ) {
-        assert!((ROWS - 1) * stride + lines.len() <= rows.len(), "the rows are as deep as the matrix");
-        let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
-        // Two steps a turn: counting costs less, and with more the sums no longer fit into the registers.
-        let (turns, rest) = lines.as_chunks::<2>();
-        for (turn, lines) in turns.iter().enumerate() {
-            for (step, line) in (2 * turn..).zip(lines) {
-                if FETCHING {
-                    _mm_prefetch::<_MM_HINT_T0>(upcoming.wrapping_add(step).cast());
-                }
-                // SAFETY: the assertion above, for steps below the number of lines.
-                unsafe { add_products(&mut sums, rows.as_ptr().add(step), stride, line) };
-            }
-        }
-        for (step, line) in (2 * turns.len()..).zip(rest) {
-            // SAFETY: the assertion above, for steps below the number of lines.
-            unsafe { add_products(&mut sums, rows.as_ptr().add(step), stride, line) };
-        }
-        for (out, [left, right]) in out.iter_mut().zip(sums) {
-            let (low, high) = out.split_at_mut(PANEL / 2);
-            // SAFETY: each half has room for eight numbers.
-            unsafe {
-                _mm256_storeu_ps(low.as_mut_ptr(), _mm256_cvtepi32_ps(left));
-                _mm256_storeu_ps(high.as_mut_ptr(), _mm256_cvtepi32_ps(right));
-            }
-        }
-    }
-
-    /// Adds a pair's products to the sums of every row.
-    ///
-    /// # Safety
-    /// There is a pair to read at `pairs` and at each of the `ROWS - 1` places `stride` pairs apart after it.
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    unsafe fn add_products<const ROWS: usize>(
-        sums: &mut [[__m256i; 2]; ROWS],
-        pairs: *const Pair,
-        stride: usize,
-        line: &WeightLine,
-    ) {
-        let registers: *const __m256i = std::ptr::from_ref(line).cast();
-        // SAFETY: a line is 64 bytes long and aligned to 64.
-        let (left, right) = unsafe { (_mm256_load_si256(registers), _mm256_load_si256(registers.add(1))) };
-        for (row, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: what this function asks for.
-            let pair = _mm256_set1_epi32(unsafe { *pairs.add(row * stride) }.bits());
-            sums[0] = settled(_mm256_add_epi32(sums[0], _mm256_madd_epi16(pair, left)));
-            sums[1] = settled(_mm256_add_epi32(sums[1], _mm256_madd_epi16(pair, right)));
-        }
-    }
-
-    /// The sum itself, in a register. Without this the compiler may regroup the additions of several steps, and
-    /// then has more sums than registers: the same loop, less than half as fast.
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn settled(mut sum: __m256i) -> __m256i {
-        // SAFETY: there is no instruction in it.
-        unsafe { asm!("/* {} */", inout(ymm_reg) sum, options(pure, nomem, nostack, preserves_flags)) };
-        sum
     }
 }

@@ -126,9 +126,10 @@ impl QuantizedMatrix {
         })
     }
 
-    pub(super) fn lines(&self, depth: &Range<usize>, panel: usize) -> &[WeightLine] {
-        let start = self.line_of(depth.start, panel);
-        &self.lines[start..start + depth.len()]
+    /// The lines of a depth block for some panels, one panel after the other.
+    pub(super) fn lines(&self, depth: &Range<usize>, panels: Range<usize>) -> &[WeightLine] {
+        let start = self.line_of(depth.start, panels.start);
+        &self.lines[start..][..panels.len() * depth.len()]
     }
 
     /// Brings the sums of a row's whole numbers, as what they stand for, into the row of the product.
@@ -184,7 +185,7 @@ impl QuantizedRows {
 pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, finish: Finish, out: &mut [f32]) {
     for (depth, place) in matrix.depth_blocks(finish) {
         for panel in 0..matrix.panels() {
-            let lines = matrix.lines(&depth, panel);
+            let lines = matrix.lines(&depth, panel..panel + 1);
             for (row, out) in out.chunks_exact_mut(matrix.columns).enumerate() {
                 let mut sums = [0; PANEL];
                 for (pair, line) in rows.rows_from(row)[depth.clone()].iter().zip(lines) {

@@ -4,9 +4,9 @@ use super::arithmetic::{exponential, gelu};
 use super::quantized::NEGLIGIBLE;
 use super::*;
 
-/// Every kernel is checked with what any processor has, and with what this one has.
-fn both() -> [Instructions; 2] {
-    [Instructions::PORTABLE, Instructions::detect()]
+/// Every kernel is checked with what any processor has, and with all that this one has.
+fn all() -> impl Iterator<Item = Instructions> {
+    Instructions::available()
 }
 
 /// A product to check: shapes beyond a block of rows, a panel of columns and a block of depth.
@@ -98,7 +98,7 @@ proptest! {
     fn full_products_are_those_of_a_plain_loop(case in cases()) {
         let matrix = FullMatrix::pack(&case.weights, &case.bias);
         let expected = case.expected(|_| 0.0, |_| 0.0);
-        for instructions in both() {
+        for instructions in all() {
             let mut out = case.before();
             instructions.multiply_full(Rows::new(&case.rows, case.depth), &matrix, case.finish, &mut out);
             case.check(&out, &expected);
@@ -108,6 +108,23 @@ proptest! {
     #[test]
     fn quantized_products_are_those_of_a_plain_loop_but_for_rounding(case in cases()) {
         check_quantized(&case);
+    }
+
+    #[test]
+    fn quantized_products_are_the_same_to_the_bit_with_all_instructions(case in cases()) {
+        let matrix = QuantizedMatrix::pack(&case.weights, &case.bias);
+        let mut rows = QuantizedRows::default();
+        Instructions::PORTABLE.quantize(Rows::new(&case.rows, case.depth), &matrix, &mut rows);
+        // Only GELU multiplies and adds, with one rounding where the processor can.
+        let comparable = all().filter(|instructions| case.finish != Finish::Gelu || instructions.prefer_quantized());
+        let products: Vec<Vec<u32>> = comparable
+            .map(|instructions| {
+                let mut out = case.before();
+                instructions.multiply_quantized(&rows, &matrix, case.finish, &mut out);
+                out.into_iter().map(f32::to_bits).collect()
+            })
+            .collect();
+        prop_assert!(products.windows(2).all(|pair| pair[0] == pair[1]));
     }
 
     #[test]
@@ -122,7 +139,7 @@ proptest! {
         let width = heads * size;
         let (queries, keys_and_values) = numbers.split_at(tokens * width);
         let heads = Heads { queries: &queries[..asking * width], keys_and_values, width, count: heads };
-        for instructions in both() {
+        for instructions in all() {
             let mut out = vec![f32::NAN; asking * width];
             instructions.attend(heads, &mut AttentionSpace::default(), &mut out);
             check_attention(heads, &out);
@@ -135,7 +152,7 @@ proptest! {
         let bias = vec![0.25; row.len()];
         let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / row.len() as f64;
         let variance = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / row.len() as f64;
-        for instructions in both() {
+        for instructions in all() {
             let mut out = row.clone();
             instructions.layer_norm(&mut out, &gain, &bias, 1e-3);
             for ((found, x), gain) in out.iter().zip(&row).zip(&gain) {
@@ -167,7 +184,7 @@ proptest! {
 
 fn check_quantized(case: &Case) {
     let matrix = QuantizedMatrix::pack(&case.weights, &case.bias);
-    for instructions in both() {
+    for instructions in all() {
         let mut rows = QuantizedRows::default();
         let mut out = case.before();
         instructions.quantize(Rows::new(&case.rows, case.depth), &matrix, &mut rows);
@@ -233,7 +250,7 @@ fn extreme_rows_neither_overflow_nor_become_undefined() {
                 let case = Case { rows: row.clone(), weights: weights.repeat(3), bias, depth, finish };
                 let matrix = FullMatrix::pack(&case.weights, &case.bias);
                 let expected = case.expected(|_| 0.0, |_| 0.0);
-                for instructions in both() {
+                for instructions in all() {
                     let mut out = case.before();
                     instructions.multiply_full(Rows::new(&case.rows, depth), &matrix, finish, &mut out);
                     assert!(
@@ -251,7 +268,7 @@ fn extreme_rows_neither_overflow_nor_become_undefined() {
 #[test]
 fn norms_and_attention_of_extreme_rows_are_defined() {
     for (what, row) in extreme_rows(96) {
-        for instructions in both() {
+        for instructions in all() {
             let mut out = row.clone();
             instructions.layer_norm(&mut out, &[1.0; 96], &[0.5; 96], 1e-12);
             assert!(out.iter().all(|number| number.is_finite()), "the norm of {what}: {out:?}");
