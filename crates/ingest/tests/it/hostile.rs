@@ -50,6 +50,16 @@ async fn a_sparse_file_of_ten_gigabytes_is_left_out_unread() {
     assert_eq!(report.skipped.get(&Skip::Oversized), Some(&1));
 }
 
+#[tokio::test]
+async fn a_line_of_a_hundred_megabytes_is_left_out_and_stops_no_other() {
+    let library = Library::new();
+    library.write("line.txt", "no end of it ".repeat(8_000_000));
+    library.write("page.md", "# Page\n");
+    let report = library.read(library.folder()).await;
+    assert_eq!(report.skipped.get(&Skip::Oversized), Some(&1));
+    assert_eq!(library.paths().await, ["page.md"]);
+}
+
 #[test]
 fn a_file_that_grows_after_it_was_seen_is_not_read_to_its_end() {
     let library = Library::new();
