@@ -7,7 +7,7 @@ CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp 
 DATA ?=
 DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
-.PHONY: run fake test soak eval bench bench-embed bench-ingest bench-search setup setup-tests
+.PHONY: run fake test soak eval eval-answers bench bench-embed bench-ingest bench-search setup setup-tests
 
 define QUESTIONS
 
@@ -52,6 +52,15 @@ eval: setup
 	@for corpus in $(DATA)/*/corpus.jsonl; do \
 		cargo run --quiet --release --package cli -- eval --parts $(ARGS) "$${corpus%/*}" || exit 1; \
 	done
+
+## How good the answers of each model are, and of quotes beside them, on questions about this project's own
+## documentation and, with DATA=DIR, on the collections of a folder that have answers.jsonl (their odd half). The figures
+## are in docs/models.md. It takes hours; MOST=50 asks fewer questions.
+MODELS = quotes smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
+eval-answers: setup
+	cargo build --quiet --release --package cli
+	target/release/wellspring models pull --quiet $(CONFIG) $(filter-out quotes,$(MODELS))
+	@scripts/eval-answers "$(DATA)" "$(MOST)" $(MODELS)
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup

@@ -53,17 +53,17 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     Ok(Wired { parts, pipeline, follower })
 }
 
+/// An engine whose sessions and prompts are kept in memory.
+pub(crate) fn engine_in_memory(settings: &Settings, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
+    engine(settings, in_memory(settings), retriever)
+}
+
 /// What keeps sessions, prompts and their logs, as the engine's ports.
 type Kept = (Arc<dyn Journal>, Arc<dyn Sessions>, Arc<dyn History>);
 
 fn history(settings: &Settings) -> Result<Kept, String> {
-    let storage = &settings.storage;
-    Ok(match storage.kind {
-        StorageKind::Memory => {
-            let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
-            let memory = Arc::new(Memory::new(limits));
-            (memory.clone(), memory.clone(), memory)
-        }
+    Ok(match settings.storage.kind {
+        StorageKind::Memory => in_memory(settings),
         StorageKind::Sqlite => {
             let durable = Durable::open(&durable_settings(settings), SystemClock.now());
             let durable = Arc::new(durable.map_err(|error| format!("storage: {error}"))?);
@@ -71,6 +71,13 @@ fn history(settings: &Settings) -> Result<Kept, String> {
         }
         StorageKind::Postgres => unreachable!("settings refuse what is not built"),
     })
+}
+
+fn in_memory(settings: &Settings) -> Kept {
+    let storage = &settings.storage;
+    let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
+    let memory = Arc::new(Memory::new(limits));
+    (memory.clone(), memory.clone(), memory)
 }
 
 fn engine(settings: &Settings, history: Kept, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {

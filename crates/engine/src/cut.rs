@@ -1,5 +1,5 @@
 //! What of the found passages goes into the prompt: whole where there is room, else one run of sentences of
-//! each. Pure; what is cut is still a piece of its document, at the lines it says.
+//! each, the better ones first. Pure; what is cut is still a piece of its document, at the lines it says.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -24,14 +24,16 @@ pub(crate) fn fit(
     let taken = if costs.iter().sum::<usize>() <= room {
         passages.len()
     } else {
-        passages.len().min((room / LEAST_TOKENS).max(1))
+        // Each has half of what those before it left, the last all of it.
+        let halvings = (room / LEAST_TOKENS).checked_ilog2().unwrap_or(0) as usize;
+        passages.len().min(1 + halvings)
     };
     let wanted = content_words(question);
     let mut fitted = Vec::with_capacity(taken);
     for (index, passage) in passages.into_iter().take(taken).enumerate() {
-        // Its part of what is left, or all that those behind it do not need.
+        // Half of what is left, or all that those behind it do not need.
         let behind: usize = costs[index + 1..taken].iter().sum();
-        let share = (room / (taken - index)).max(room.saturating_sub(behind));
+        let share = (room / 2).max(room.saturating_sub(behind));
         let passage =
             if costs[index] <= share { Some(passage) } else { cut(&passage, &wanted, share, &count) };
         let Some(passage) = passage else { continue };

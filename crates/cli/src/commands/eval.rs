@@ -1,8 +1,9 @@
-//! `wellspring eval`: how good what is found is, on a collection of questions whose answers are known. Everything
-//! goes the way that a server's documents and questions go; nothing of it is kept.
+//! `wellspring eval`: how good what is found is, and how good the answers are, on a collection of questions whose
+//! answers are known. Everything goes the way that a server's documents and questions go; nothing of it is kept.
 
-mod ask;
+mod answers;
 mod collection;
+mod found;
 mod library;
 mod report;
 
@@ -16,16 +17,18 @@ use retrieval::{Fusion, HybridRetriever};
 use super::{ConfigFlag, print};
 use crate::settings::{Environment, Flags, RerankKind, Settings, Sources};
 use crate::wiring;
+use answers::Asked;
 use collection::Collection;
 use library::Library;
 use report::{Part, Report};
 
-/// Measures what is found.
+/// Measures what is found, and what is answered.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The folder holds a collection as BEIR has them: corpus.jsonl (_id, title, text), queries.jsonl (_id, text) and
-qrels.tsv (query-id, corpus-id, score, below a line of headings). Every question that has a judgement is asked; a
-document stands where its best chunk does.")]
+The folder holds a collection as BEIR has them: corpus.jsonl (_id, title, text, or a file instead of the two),
+queries.jsonl (_id, text) and qrels.tsv (query-id, corpus-id, score, below a line of headings). Every question that has
+a judgement is looked up; a document stands where its best chunk does. With --answers questions are also asked, of the
+providers in the settings; answers.jsonl has what good answers say.")]
 pub(super) struct Eval {
     #[command(flatten)]
     config: ConfigFlag,
@@ -41,6 +44,8 @@ pub(super) struct Eval {
     /// Which questions: dev takes dev_queries.jsonl and dev_qrels.tsv
     #[arg(long, value_enum, default_value_t)]
     split: Split,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 /// Which questions of a collection are asked.
@@ -66,16 +71,16 @@ pub(super) fn run(eval: &Eval, environment: &Environment) -> Result<(), Box<dyn 
 
 async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> Result<Report, String> {
     let embedder = wiring::embedder(settings)?;
-    let library = Library::fill(collection, settings.ingest.chunking, Arc::clone(&embedder)).await?;
+    let chunking = settings.ingest.chunking;
+    let library = Library::fill(&collection.documents, chunking, Arc::clone(&embedder)).await?;
     let default = match settings.rerank.kind {
         RerankKind::Embedded => Fusion::Weighted,
         RerankKind::None => Fusion::ReciprocalRank,
     };
-    let measure = async |fusion| {
-        let (catalog, index) = (library.catalog(), library.index());
-        let retriever = HybridRetriever::new(catalog, index, Arc::clone(&embedder), fusion);
-        ask::all(collection, &retriever).await
+    let retriever = |library: &Library, fusion| {
+        HybridRetriever::new(library.catalog(), library.index(), Arc::clone(&embedder), fusion)
     };
+    let measure = async |fusion| found::all(collection, &retriever(&library, fusion)).await;
     let whole = measure(default).await?;
     let mut parts = Vec::new();
     if eval.parts {
@@ -88,6 +93,20 @@ async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> R
             parts.push(Part { name, measured: measure(fusion).await? });
         }
     }
+    let answers = if eval.asked.answers {
+        let references = Collection::references(&eval.folder)?;
+        let asked = if eval.asked.without_documents {
+            Library::fill(&[], chunking, Arc::clone(&embedder)).await?
+        } else {
+            library.clone()
+        };
+        let engine = wiring::engine_in_memory(settings, Arc::new(retriever(&asked, default)))?;
+        let answers = answers::measure(&eval.asked, collection, &references, &engine).await;
+        engine.shutdown().await;
+        Some(answers?)
+    } else {
+        None
+    };
     Ok(Report {
         collection: collection.name.clone(),
         model: embedder.model().to_owned(),
@@ -96,5 +115,6 @@ async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> R
         fill: library.took,
         whole,
         parts,
+        answers,
     })
 }

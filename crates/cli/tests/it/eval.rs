@@ -1,6 +1,7 @@
 //! `wellspring eval`: it agrees with a collection computed by hand, and says what is wrong with one that it cannot
 //! read.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -71,15 +72,103 @@ async fn what_is_wrong_with_a_collection_is_told_with_its_line() {
     assert!(ran.err.contains("nowhere/corpus.jsonl: "), "{}", ran.err);
 }
 
+#[tokio::test]
+async fn answers_are_held_against_those_that_people_gave() {
+    // Every answer is "word0 word1 word2": 4/5 against the first reference, 2/4 against the best of the second's.
+    let (ran, home) = eval_answers(
+        r#"{"_id": "q1", "answers": ["word0 word1"]}
+{"_id": "q2", "answers": ["none", "word2"]}
+{"_id": "q3", "answerable": false}
+{"_id": "q4", "facts": ["other", "`WORD1`"]}
+{"_id": "q5", "facts": ["other"]}"#,
+        &["--record", "answers-given.jsonl"],
+    )
+    .await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["answers"], 5);
+    for (name, figure) in
+        [("f1", 0.65), ("with_the_fact", 0.5), ("false_refusals", 0.0), ("right_refusals", 0.0)]
+    {
+        assert_eq!(report[name], figure, "{name}");
+    }
+    let recorded = fs::read_to_string(home.path("answers-given.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(recorded.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["question"], &first["f1"]), (&json!("red apple"), &json!(0.8)));
+    assert_eq!(recorded.lines().count(), 5);
+}
+
+#[tokio::test]
+async fn half_of_the_questions_or_a_few_of_them_can_be_asked() {
+    let references = r#"{"_id": "q2", "answers": ["word0 word1"]}
+{"_id": "q4", "answers": ["none"]}"#;
+    let (ran, _) = eval_answers(references, &["--half", "odd"]).await;
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["answers"], &report["f1"]), (&json!(2), &json!(0.4)), "{}", ran.err);
+    let (ran, _) = eval_answers(references, &["--half", "odd", "--most", "1"]).await;
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["answers"], &report["f1"]), (&json!(1), &json!(0.8)), "{}", ran.err);
+    let (ran, _) = eval_answers(references, &[]).await;
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("answers.jsonl: nothing for question \"q1\""), "{}", ran.err);
+}
+
+#[test]
+fn every_fact_about_the_documentation_is_in_its_document() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/documentation");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let plain = |text: &str| {
+        let text = text.to_lowercase().replace(['`', '*', '"'], "");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let judged: HashMap<String, String> = read("qrels.tsv")
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(question, rest)| (question.to_owned(), rest.split('\t').next().unwrap().to_owned()))
+        .collect();
+    let answers = read("answers.jsonl");
+    for line in answers.lines() {
+        let answer: Value = serde_json::from_str(line).unwrap();
+        let document = &judged[answer["_id"].as_str().unwrap()];
+        let text = plain(&read(&format!("../../{document}")));
+        let facts = answer["facts"].as_array().unwrap();
+        let is_there = |fact: &Value| text.contains(&plain(fact.as_str().unwrap()));
+        assert!(facts.iter().any(is_there), "{document} has none of {facts:?}");
+    }
+    assert!(answers.lines().count() >= 30);
+}
+
 /// An evaluation whose vectors are counts of words.
 async fn eval(arguments: &[&str]) -> Ran {
     let fake = FakeModel::start().await;
-    let variables = [
+    Home::new().run(&[&["eval"], arguments].concat(), &embedding_counts(&fake)).await
+}
+
+/// An evaluation of answers, which are all the same, and the folder it was in.
+async fn eval_answers(references: &str, arguments: &[&str]) -> (Ran, Home) {
+    let fake = FakeModel::start().await;
+    let home = Home::new();
+    for name in ["corpus.jsonl", "queries.jsonl", "qrels.tsv"] {
+        home.write(name, &fs::read_to_string(Path::new(BY_HAND).join(name)).unwrap());
+    }
+    home.write("answers.jsonl", references);
+    let provider = [
+        ("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama"),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,words,tokens=3"),
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+    ];
+    let variables = [provider, embedding_counts(&fake)].concat();
+    let ran = home.run(&[&["eval", ".", "--json", "--answers"], arguments].concat(), &variables).await;
+    (ran, home)
+}
+
+fn embedding_counts(fake: &FakeModel) -> [(&str, &str); 3] {
+    [
         ("WELLSPRING__EMBEDDING__KIND", "ollama"),
         ("WELLSPRING__EMBEDDING__MODEL", "fake,dimension=4096"),
         ("WELLSPRING__EMBEDDING__BASE_URL", fake.url()),
-    ];
-    Home::new().run(&[&["eval"], arguments].concat(), &variables).await
+    ]
 }
 
 fn figures(report: &Value) -> Value {

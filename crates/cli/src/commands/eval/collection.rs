@@ -1,10 +1,10 @@
-//! A collection as BEIR has them: documents, questions, and which documents answer which question. What is wrong
-//! with a file is told with its line.
+//! A collection as BEIR has them: documents, questions, and which documents answer which question; and, beyond BEIR,
+//! what a good answer says. What is wrong with a file is told with its line.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use domain::{DocumentId, Place};
 use retrieval::metrics::Judgements;
@@ -17,7 +17,7 @@ pub(super) struct Collection {
     /// The folder's name.
     pub(super) name: String,
     pub(super) documents: Vec<Entry>,
-    /// Those that have a judgement.
+    /// In the order of their file.
     pub(super) questions: Vec<Question>,
 }
 
@@ -25,24 +25,55 @@ pub(super) struct Collection {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) place: Place,
-    pub(super) title: String,
+    /// As the collection has it, and be it nothing; none where it is the document itself that has one.
+    pub(super) title: Option<String>,
     pub(super) text: String,
 }
 
 /// A question, and which documents answer it.
 #[derive(Debug)]
 pub(super) struct Question {
+    pub(super) id: String,
     pub(super) text: String,
     pub(super) judgements: Judgements<DocumentId>,
 }
 
-/// A line of `corpus.jsonl` or `queries.jsonl`.
+/// What a good answer to a question says: a line of `answers.jsonl`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Reference {
+    #[serde(rename = "_id")]
+    id: String,
+    /// Whether the documents have an answer.
+    #[serde(default = "yes")]
+    pub(super) answerable: bool,
+    /// Answers as people gave them.
+    #[serde(default)]
+    pub(super) answers: Vec<String>,
+    /// Words of which a right answer has at least one.
+    #[serde(default)]
+    pub(super) facts: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A line of `corpus.jsonl`. It has its text, or names a file that does, from the collection's folder.
 #[derive(Deserialize)]
-struct Line {
+struct CorpusLine {
     #[serde(rename = "_id")]
     id: String,
     #[serde(default)]
     title: String,
+    text: Option<String>,
+    file: Option<PathBuf>,
+}
+
+/// A line of `queries.jsonl`.
+#[derive(Deserialize)]
+struct QueryLine {
+    #[serde(rename = "_id")]
+    id: String,
     text: String,
 }
 
@@ -50,31 +81,58 @@ impl Collection {
     /// Reads the collection in a folder, with the questions of one of its splits.
     pub(super) fn read(folder: &Path, dev: bool) -> Result<Self, String> {
         let prefix = if dev { "dev_" } else { "" };
-        let corpus = json_lines::<Line>(&folder.join("corpus.jsonl"))?;
-        let queries = json_lines::<Line>(&folder.join(format!("{prefix}queries.jsonl")))?;
+        let corpus = json_lines::<CorpusLine>(&folder.join("corpus.jsonl"))?;
+        let queries = json_lines::<QueryLine>(&folder.join(format!("{prefix}queries.jsonl")))?;
         let qrels = folder.join(format!("{prefix}qrels.tsv"));
 
         let mut ids = HashMap::new();
         let mut documents = Vec::with_capacity(corpus.len());
-        for Line { id, title, text } in corpus {
-            let place = place(&id, &text);
-            if ids.insert(id.clone(), place.document()).is_some() {
+        for line in corpus {
+            let id = line.id.clone();
+            let entry = entry(folder, line)?;
+            if ids.insert(id.clone(), entry.place.document()).is_some() {
                 return Err(format!("corpus.jsonl: two documents have the _id {id:?}"));
             }
-            documents.push(Entry { place, title, text });
+            documents.push(entry);
         }
         let known: HashSet<&str> = queries.iter().map(|query| query.id.as_str()).collect();
         let mut judgements = judgements(&qrels, &ids, &known)?;
-        let judged = queries.into_iter().filter_map(|Line { id, text, .. }| {
-            judgements.remove(&id).map(|judgements| Question { text, judgements })
-        });
-        let questions: Vec<Question> = judged.collect();
-        if questions.is_empty() {
+        if judgements.is_empty() {
             return Err(format!("{}: no question has a judgement", qrels.display()));
         }
+        let question = |QueryLine { id, text }| {
+            let judgements = judgements.remove(&id).unwrap_or_default();
+            Question { id, text, judgements }
+        };
+        let questions = queries.into_iter().map(question).collect();
         let name = folder.canonicalize().ok();
         let name = name.as_deref().unwrap_or(folder).file_name().unwrap_or_default();
         Ok(Self { name: name.to_string_lossy().into_owned(), documents, questions })
+    }
+
+    /// The questions that have a judgement.
+    pub(super) fn judged(&self) -> impl Iterator<Item = &Question> {
+        self.questions.iter().filter(|question| !question.judgements.is_empty())
+    }
+
+    /// Reads what good answers say, by the question's id.
+    pub(super) fn references(folder: &Path) -> Result<HashMap<String, Reference>, String> {
+        let lines = json_lines::<Reference>(&folder.join("answers.jsonl"))?;
+        Ok(lines.into_iter().map(|reference| (reference.id.clone(), reference)).collect())
+    }
+}
+
+/// The document of a line.
+fn entry(folder: &Path, line: CorpusLine) -> Result<Entry, String> {
+    let CorpusLine { id, title, text, file } = line;
+    match (text, file) {
+        (Some(text), None) => Ok(Entry { place: place(&id, &text), title: Some(title), text }),
+        (None, Some(file)) => {
+            let path = folder.join(&file);
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(Entry { place: filed(id), title: None, text })
+        }
+        _ => Err(format!("corpus.jsonl: document {id:?} needs either a text or a file")),
     }
 }
 
@@ -132,11 +190,11 @@ fn wrong(path: &Path, line: usize, what: impl std::fmt::Display) -> String {
 /// Where a document is filed. Collections name no files, so it is told by a text's beginning whether it is code.
 fn place(id: &str, text: &str) -> Place {
     let extension = language(text).unwrap_or("txt");
-    Place {
-        collection: "eval".to_owned(),
-        repo_url: "eval".to_owned(),
-        file_path: format!("{id}.{extension}"),
-    }
+    filed(format!("{id}.{extension}"))
+}
+
+fn filed(file_path: String) -> Place {
+    Place { collection: "eval".to_owned(), repo_url: "eval".to_owned(), file_path }
 }
 
 /// The extension of files that begin as this one does: with a definition.

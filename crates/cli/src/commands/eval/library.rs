@@ -14,13 +14,14 @@ use ingest::{names, parse};
 use retrieval::{EmbeddedIndex, Follower};
 use storage::Knowledge;
 
-use super::collection::{Collection, Entry};
+use super::collection::Entry;
 use crate::settings::Chunking;
 
 /// Documents filed, or chunks embedded, at once.
 const AT_ONCE: usize = 256;
 
-/// A knowledge base.
+/// A knowledge base. Clones are the same one.
+#[derive(Clone)]
 pub(super) struct Library {
     catalog: Arc<Knowledge>,
     index: Arc<EmbeddedIndex>,
@@ -31,9 +32,9 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Takes in all documents of a collection.
+    /// Takes in documents.
     pub(super) async fn fill(
-        collection: &Collection,
+        documents: &[Entry],
         chunking: Chunking,
         embedder: Arc<dyn Embedder>,
     ) -> Result<Self, String> {
@@ -46,7 +47,7 @@ impl Library {
             took: Duration::ZERO,
         };
         let began = Instant::now();
-        library.file(collection, chunking, &count_tokens).await.map_err(reason)?;
+        library.file(documents, chunking, &count_tokens).await.map_err(reason)?;
         library.embed(embedder.as_ref()).await?;
         library.publish(embedder.model()).await.map_err(reason)?;
         library.took = began.elapsed();
@@ -63,7 +64,7 @@ impl Library {
 
     async fn file(
         &mut self,
-        collection: &Collection,
+        documents: &[Entry],
         chunking: Chunking,
         count_tokens: &TokenCounter,
     ) -> Result<(), StorageError> {
@@ -71,7 +72,7 @@ impl Library {
             Chunking::Structure => Strategy::Structure(Budget::default()),
             Chunking::Words => Strategy::Words,
         };
-        for entries in collection.documents.chunks(AT_ONCE) {
+        for entries in documents.chunks(AT_ONCE) {
             let documents: Vec<_> =
                 entries.iter().map(|entry| document(entry, strategy, count_tokens)).collect();
             self.chunks += documents.iter().map(|document| document.chunks.len()).sum::<usize>();
@@ -105,7 +106,7 @@ fn reason(StorageError(reason): StorageError) -> String {
     reason
 }
 
-/// A document, cut. A collection says itself what its documents are called, and be it nothing.
+/// A document, cut.
 fn document(entry: &Entry, strategy: Strategy, count_tokens: &TokenCounter) -> NewDocument {
     let Entry { place, title, text } = entry;
     let parsed = parse(&place.file_path, text);
@@ -131,7 +132,7 @@ fn document(entry: &Entry, strategy: Strategy, count_tokens: &TokenCounter) -> N
     let document = Document {
         id,
         source: Source::Folder,
-        title: title.clone(),
+        title: title.clone().unwrap_or_else(|| names::title(None, &parsed, &place.file_path)),
         language: parsed.media().language().map(str::to_owned),
         url: None,
         module: Some(names::module(None, &place.file_path, &place.collection)),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::ask::Measured;
+use super::answers::Answers;
+use super::found::Measured;
 
 /// Everything that was measured.
 pub(super) struct Report {
@@ -19,6 +20,8 @@ pub(super) struct Report {
     /// As the settings have it.
     pub(super) whole: Measured,
     pub(super) parts: Vec<Part>,
+    /// If questions were asked.
+    pub(super) answers: Option<Answers>,
 }
 
 /// A way of finding that is measured beside.
@@ -40,6 +43,9 @@ impl Report {
         if !self.parts.is_empty() {
             let parts = self.parts.iter().map(|part| (part.name.to_owned(), figures(&part.measured).into()));
             report.insert("parts".to_owned(), Value::Object(parts.collect()));
+        }
+        if let Some(answers) = &self.answers {
+            report.extend(answers.figures());
         }
         format!("{:#}\n", Value::Object(report))
     }
@@ -68,6 +74,9 @@ impl Report {
                 measured.milliseconds(0.5),
                 measured.milliseconds(0.95),
             );
+        }
+        if let Some(answers) = &self.answers {
+            table.push_str(&answers.table());
         }
         table
     }

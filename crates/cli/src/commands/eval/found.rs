@@ -38,7 +38,7 @@ impl Measured {
 pub(super) async fn all(collection: &Collection, retriever: &dyn Retriever) -> Result<Measured, String> {
     let mut rankings: Vec<Vec<DocumentId>> = Vec::with_capacity(collection.questions.len());
     let (mut times, mut relevant) = (Vec::with_capacity(collection.questions.len()), 0);
-    for question in &collection.questions {
+    for question in collection.judged() {
         let query =
             Query { text: question.text.clone(), filters: Filters::new(), limit: PASSAGES, threshold: None };
         let began = Instant::now();
@@ -49,7 +49,7 @@ pub(super) async fn all(collection: &Collection, retriever: &dyn Retriever) -> R
         rankings.push(metrics::documents(found.passages.iter().map(|hit| hit.passage.document)));
     }
     times.sort_unstable();
-    let judged = rankings.iter().zip(&collection.questions);
+    let judged = rankings.iter().zip(collection.judged());
     let metrics =
         metrics::measure(judged.map(|(ranking, question)| (ranking.as_slice(), &question.judgements)));
     Ok(Measured { metrics, relevant, times })

@@ -1,0 +1,103 @@
+//! What the answers were like, in all.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use super::{Answer, Verdict};
+
+/// What was measured of answers.
+#[derive(Default)]
+pub(in super::super) struct Answers {
+    /// Who answered.
+    model: String,
+    verdicts: Vec<Verdict>,
+}
+
+/// Half of the width of the interval that has the mean with 95 %, in standard errors.
+const TWO_SIGMA: f64 = 1.96;
+
+impl Answers {
+    pub(super) fn take(&mut self, answer: &Answer, verdict: Verdict) {
+        if let Some(model) = &answer.model {
+            self.model = model.model.to_string();
+        }
+        self.verdicts.push(verdict);
+    }
+
+    /// The figures by their names.
+    pub(in super::super) fn figures(&self) -> Map<String, Value> {
+        let answerable = || self.verdicts.iter().filter(|verdict| verdict.answerable);
+        let unanswerable = || self.verdicts.iter().filter(|verdict| !verdict.answerable);
+        let cited = answerable().map(|verdict| verdict.cited.0).sum();
+        let rightly = answerable().map(|verdict| verdict.cited.1).sum();
+        let f1: Vec<f64> = answerable().filter_map(|verdict| verdict.f1).collect();
+        let mut first: Vec<_> =
+            self.verdicts.iter().map(|verdict| verdict.first_token.as_secs_f64() * 1e3).collect();
+        first.sort_by(f64::total_cmp);
+        let mut figures = Map::new();
+        let mut put = |name: &str, value: Value| figures.insert(name.to_owned(), value);
+        put("answering_model", json!(self.model));
+        put("answers", json!(self.verdicts.len()));
+        if let Some((mean, around)) = mean(&f1) {
+            put("f1", rounded(mean));
+            put("f1_interval", rounded(around));
+        }
+        let facts: Vec<_> = self.verdicts.iter().filter_map(|verdict| verdict.fact).collect();
+        let mut share_of = |name: &str, of: usize, all: usize| {
+            if let Some(share) = share(of, all) {
+                put(name, rounded(share));
+            }
+        };
+        share_of("with_the_fact", facts.iter().filter(|fact| **fact).count(), facts.len());
+        share_of(
+            "right_refusals",
+            unanswerable().filter(|verdict| verdict.refusal).count(),
+            unanswerable().count(),
+        );
+        share_of(
+            "false_refusals",
+            answerable().filter(|verdict| verdict.refusal).count(),
+            answerable().count(),
+        );
+        share_of("citation_precision", rightly, cited);
+        share_of("cited", answerable().filter(|verdict| verdict.cited.0 > 0).count(), answerable().count());
+        share_of("with_markers", self.verdicts.iter().filter(|v| v.markers).count(), self.verdicts.len());
+        let words = self.verdicts.iter().map(|verdict| verdict.words).sum::<usize>();
+        share_of("words", words, self.verdicts.len());
+        put("first_token_ms_p50", json!(first.get(first.len() / 2).map(|ms| ms.round())));
+        put("first_token_ms_p90", json!(first.get(first.len() * 9 / 10).map(|ms| ms.round())));
+        figures
+    }
+
+    /// A line a figure.
+    pub(in super::super) fn table(&self) -> String {
+        let mut table = String::from("answers\n");
+        for (name, value) in self.figures() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let _ = writeln!(table, "  {name:20}  {value}");
+        }
+        table
+    }
+}
+
+/// The mean, and how far from it the true one may well be.
+#[expect(clippy::cast_precision_loss, reason = "there are few questions")]
+fn mean(values: &[f64]) -> Option<(f64, f64)> {
+    if values.is_empty() {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    Some((mean, TWO_SIGMA * (variance / count).sqrt()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are few questions")]
+fn share(of: usize, all: usize) -> Option<f64> {
+    (all > 0).then(|| of as f64 / all as f64)
+}
+
+fn rounded(figure: f64) -> Value {
+    json!((figure * 1e4).round() / 1e4)
+}
