@@ -6,6 +6,7 @@ mod dead_host;
 mod embedding;
 mod fake_server;
 mod llama_server;
+mod load;
 mod ollama;
 mod openai;
 mod order;
