@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use domain::{Failure, ModelEvent, ModelStream};
+use domain::{Failure, ModelEvent, ModelStream, Request};
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, Stream, StreamExt};
 use http_body::Body as _;
@@ -15,6 +15,7 @@ use tokio::time::{Sleep, sleep};
 use crate::client::root_cause;
 use crate::events::Decoder;
 use crate::model_server::ModelServer;
+use crate::tally::Tally;
 
 /// How long the end of an answer waits for the end of its response.
 const LAST_CHUNK: Duration = Duration::from_millis(50);
@@ -22,13 +23,15 @@ const LAST_CHUNK: Duration = Duration::from_millis(50);
 /// Sends a call once the stream is read, then decodes its answer as it comes.
 pub(crate) fn stream<D: Decoder>(
     server: Arc<ModelServer>,
+    request: Arc<Request>,
     response: impl Future<Output = Result<Response, Failure>> + Send + 'static,
 ) -> ModelStream {
     let answer = response.map(|response| match response {
         Ok(response) => {
             let started = Ok(ModelEvent::Started(server.model()));
-            let answer =
-                Answer { server, body: Body::from(response), decoder: D::default(), last_chunk: None };
+            let tally = Tally::new(request, server.window);
+            let body = Body::from(response);
+            let answer = Answer { server, body, decoder: D::default(), tally, last_chunk: None };
             Either::Left(stream::iter([started]).chain(answer))
         }
         Err(failure) => Either::Right(stream::iter([Err(failure)])),
@@ -41,6 +44,7 @@ struct Answer<D> {
     server: Arc<ModelServer>,
     body: Body,
     decoder: D,
+    tally: Tally,
     /// How long it is waited for.
     last_chunk: Option<Pin<Box<Sleep>>>,
 }
@@ -53,9 +57,17 @@ impl<D: Decoder> Stream for Answer<D> {
         loop {
             if this.decoder.events().is_at_finish() {
                 ready!(this.poll_rest(context));
+                if let Some(usage) = this.tally.untold() {
+                    return Poll::Ready(Some(Ok(ModelEvent::Usage(usage))));
+                }
             }
-            if let Some(event) = this.decoder.events().next() {
-                return Poll::Ready(Some(event.map_err(|failure| this.server.without_secret(failure))));
+            match this.decoder.events().next() {
+                Some(Ok(mut event)) => {
+                    this.tally.take(&mut event);
+                    return Poll::Ready(Some(Ok(event)));
+                }
+                Some(Err(failure)) => return Poll::Ready(Some(Err(this.server.without_secret(failure)))),
+                None => {}
             }
             if this.decoder.events().has_ended() {
                 return Poll::Ready(None);

@@ -18,7 +18,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use crate::messages::estimate_tokens;
+use crate::cl100k::count_tokens;
 use crate::model_server::ModelServer;
 use crate::settings::{HttpProvider, InvalidSettings};
 use api::Api;
@@ -146,7 +146,8 @@ impl Embedder for RemoteEmbedder {
     }
 
     async fn token_counter(&self) -> Result<TokenCounter, Failure> {
-        Ok(Arc::new(estimate_tokens))
+        // The model's own vocabulary is not known, and most are smaller than this one.
+        Ok(Arc::new(|text| count_tokens(text) * 5 / 4))
     }
 
     async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {

@@ -4,6 +4,7 @@
 mod answer;
 mod breaker;
 mod characters;
+mod cl100k;
 mod client;
 mod embedding;
 mod events;
@@ -20,9 +21,11 @@ mod quotes;
 mod refusal;
 mod settings;
 mod sse;
+mod tally;
 mod watched;
 
 pub use breaker::{Breaker, BreakerRules, Patience};
+pub use cl100k::count_tokens;
 pub use embedding::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
 pub use ollama::Ollama;
 pub use openai::OpenAi;

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use domain::{Failure, Passage, Request};
 use serde::Serialize;
 
+use crate::cl100k::count_tokens;
+
 /// A message on the wire.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Message<'a> {
@@ -16,7 +18,7 @@ pub(crate) struct Message<'a> {
 /// What of the request fits a window of so many tokens: instructions, the turns so far, and the question
 /// after the passages.
 pub(crate) fn messages(request: &Request, window: usize) -> Result<Vec<Message<'_>>, Failure> {
-    let turns = request.fit(window, estimate_tokens)?;
+    let turns = request.fit(safe(window), count_tokens)?;
     let mut messages = Vec::with_capacity(2 + 2 * turns.len());
     let mut say = |role, content| messages.push(Message { role, content });
     if !request.system.is_empty() {
@@ -30,9 +32,21 @@ pub(crate) fn messages(request: &Request, window: usize) -> Result<Vec<Message<'
     Ok(messages)
 }
 
-/// No tokenizer is known for a server's model; three bytes a token is on the safe side for prose and code.
-pub(crate) fn estimate_tokens(text: &str) -> usize {
-    text.len().div_ceil(3)
+/// How many tokens of passages there is room for in a window of so many tokens.
+pub(crate) fn room(request: &Request, window: usize) -> Option<usize> {
+    request.room(safe(window), count_tokens)
+}
+
+/// How many tokens the words of its messages have; none if they do not fit.
+pub(crate) fn prompt_tokens(request: &Request, window: usize) -> Option<u64> {
+    let messages = messages(request, window).ok()?;
+    Some(messages.iter().map(|message| count_tokens(&message.content) as u64).sum())
+}
+
+/// What of a window is used. The vocabulary of a server's model is not known: a smaller one than ours makes up to a
+/// quarter more tokens of prose and code, and what does not fit would be cut off without a word.
+fn safe(window: usize) -> usize {
+    window - window / 5
 }
 
 fn question_after<'a>(passages: &[Passage], question: &'a str) -> Cow<'a, str> {

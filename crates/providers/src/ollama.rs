@@ -10,7 +10,8 @@ use reqwest::Response;
 use serde::Serialize;
 
 use crate::answer;
-use crate::messages::{Message, estimate_tokens, messages};
+use crate::cl100k::count_tokens;
+use crate::messages::{Message, messages, room};
 use crate::model_server::{Advice, ModelServer};
 use crate::refusal::Refusal;
 use crate::settings::{HttpProvider, InvalidSettings};
@@ -45,15 +46,17 @@ impl Provider for Ollama {
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
         let server = self.server.clone();
-        answer::stream::<OllamaDecoder>(self.server.clone(), async move { chat(&server, &request).await })
+        answer::stream::<OllamaDecoder>(self.server.clone(), request.clone(), async move {
+            chat(&server, &request).await
+        })
     }
 
     fn room(&self, request: &Request) -> Option<usize> {
-        request.room(self.server.window, estimate_tokens)
+        room(request, self.server.window)
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        estimate_tokens(text)
+        count_tokens(text)
     }
 
     async fn health(&self) -> Result<(), Failure> {

@@ -12,7 +12,8 @@ use reqwest::{Response, StatusCode};
 use serde::Serialize;
 
 use crate::answer;
-use crate::messages::{Message, estimate_tokens, messages};
+use crate::cl100k::count_tokens;
+use crate::messages::{Message, messages, room};
 use crate::model_server::{Advice, ModelServer};
 use crate::refusal::Refusal;
 use crate::settings::{HttpProvider, InvalidSettings};
@@ -51,17 +52,17 @@ impl Provider for OpenAi {
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
         let (server, accepted) = (self.server.clone(), self.accepted.clone());
-        answer::stream::<OpenAiDecoder>(self.server.clone(), async move {
+        answer::stream::<OpenAiDecoder>(self.server.clone(), request.clone(), async move {
             chat(&server, &accepted, &request).await
         })
     }
 
     fn room(&self, request: &Request) -> Option<usize> {
-        request.room(self.server.window, estimate_tokens)
+        room(request, self.server.window)
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        estimate_tokens(text)
+        count_tokens(text)
     }
 
     async fn health(&self) -> Result<(), Failure> {

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Failure, FinishReason, Model, ModelEvent, ModelStream, Passage, Provider, Request, Text};
+use domain::{
+    Failure, FinishReason, Model, ModelEvent, ModelStream, Passage, Provider, Request, Text, Usage,
+};
 use futures::stream::{self, StreamExt};
 
-use crate::messages::estimate_tokens;
+use crate::cl100k::count_tokens;
 
 /// So many sentences are quoted at most.
 const QUOTES: usize = 3;
@@ -49,18 +51,20 @@ impl Provider for Quotes {
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
         let texts = answer(&request.passages, &request.question);
+        let output = count_tokens(&texts.concat()) as u64;
+        let usage = Usage { input: Some(0), output: Some(output), cached: None };
         let texts = texts.into_iter().map(|text| ModelEvent::Text(Text::from(text.as_str())));
         let events = [ModelEvent::Started(self.model())].into_iter().chain(texts);
-        let events = events.chain([ModelEvent::Finish(FinishReason::Stop)]).map(Ok);
+        let events = events.chain([ModelEvent::Usage(usage), ModelEvent::Finish(FinishReason::Stop)]).map(Ok);
         stream::iter(events.collect::<Vec<_>>()).boxed()
     }
 
     fn room(&self, request: &Request) -> Option<usize> {
-        request.room(WINDOW, estimate_tokens)
+        request.room(WINDOW, count_tokens)
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        estimate_tokens(text)
+        count_tokens(text)
     }
 
     async fn health(&self) -> Result<(), Failure> {

@@ -10,3 +10,4 @@ mod load;
 mod ollama;
 mod openai;
 mod order;
+mod tokens;
