@@ -20,7 +20,8 @@ mod text;
 mod time;
 
 pub use ask::{
-    Ask, CancelReason, FilterField, Filters, MAX_KEY_CHARS, NothingFound, Question, Rejection, TOP_K,
+    Ask, CancelReason, FilterField, Filters, Leaving, MAX_KEY_CHARS, NothingFound, Opening, Question,
+    Rejection, Scope, TOP_K,
 };
 pub use catalog::{
     Catalog, Changes, Filed, Filing, Indexed, Known, NewDocument, Piece, Published, Unembedded,
@@ -29,7 +30,7 @@ pub use document::{Chunk, ChunkKind, Document, Metadata, Place, Source};
 pub use embedder::{Embedder, Shape, TokenCounter, Urgency};
 pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Passages, Step};
 pub use failure::{Failure, FailureKind};
-pub use history::{History, Prompt, PromptStatus, Turn, Which};
+pub use history::{Exchange, History, Prompt, PromptStatus, Turn, Which};
 pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
 pub use ingest::{Ingest, IngestStage, Ingested, NotIngested, RawDocument};
 pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};

@@ -23,6 +23,8 @@ pub struct Passage {
     pub subsection: Option<String>,
     /// First and last line, counted from 1.
     pub lines: Option<(u32, u32)>,
+    /// Its first character and the one behind its last, in the selection that it is from; none for a document.
+    pub chars: Option<(u32, u32)>,
     /// The words themselves.
     pub text: String,
     /// Cosine of question and passage, 0 to 1.

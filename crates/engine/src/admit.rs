@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Accepted, Ask, Claim, MAX_KEY_CHARS, MessageId, NewPrompt, NothingFound, Principal, PromptId, Provider,
-    Rejection,
+    Accepted, Ask, Claim, Leaving, MAX_KEY_CHARS, MessageId, NewPrompt, NewSession, Opening, Principal,
+    PromptId, Provider, Rejection, Session, Timestamp,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -41,8 +41,7 @@ impl Engine {
         if self.shared.running.is_closed() {
             return Err(Rejection::Stopping);
         }
-        let session =
-            self.shared.ports.sessions.find(who, ask.session).await?.ok_or(Rejection::SessionNotUsable)?;
+        let session = self.open(who, &ask).await?;
         let name = ask.question.provider.as_deref();
         let provider = self.shared.providers.choose(name, session.owner.as_deref())?.clone();
         let mut refused = Rejection::Stopping;
@@ -67,6 +66,18 @@ impl Engine {
             }
         }
         Err(refused)
+    }
+
+    /// The session that is asked in; one that a question may begin is made.
+    async fn open(&self, who: &Principal, ask: &Ask) -> Result<Session, Rejection> {
+        let sessions = &self.shared.ports.sessions;
+        let found = sessions.find(who, ask.session).await?;
+        if let (None, Opening::Made) = (&found, ask.opening) {
+            let new = Session::new(ask.session, NewSession::default(), self.shared.ports.clock.now());
+            sessions.create(who, new).await?;
+            return sessions.find(who, ask.session).await?.ok_or(Rejection::SessionNotUsable);
+        }
+        found.ok_or(Rejection::SessionNotUsable)
     }
 
     fn validate(&self, ask: &Ask) -> Result<(), Rejection> {
@@ -106,7 +117,7 @@ impl Engine {
             let starting = self.shared.starting.read().await;
             if let Ok(slot) = self.shared.streams.clone().try_acquire_owned() {
                 let new = self.new_prompt(ask, provider, true);
-                return self.start(who, new, ask.nothing_found, provider, permit?, slot).await;
+                return self.start(who, new, ask, provider, permit?, slot).await;
             }
             // Whoever has the last stream may be starting the very prompt that has this one's key.
             drop(starting);
@@ -122,14 +133,14 @@ impl Engine {
         &self,
         who: &Principal,
         new: NewPrompt,
-        nothing_found: NothingFound,
+        ask: &Ask,
         provider: &Arc<dyn Provider>,
         permit: OwnedSemaphorePermit,
         slot: OwnedSemaphorePermit,
     ) -> Result<Admitted, Rejection> {
         let at = new.at;
         let live = Arc::new(Live::new(who.clone(), new.accepted.session, new.accepted.prompt));
-        let stake = live.stake(self.shared.limits.resume);
+        let stake = live.stake(self.lingering(ask.leaving));
         if !self.shared.running.add(&live) {
             return Err(Rejection::Stopping);
         }
@@ -139,6 +150,7 @@ impl Engine {
                 let reader = Reader::of_live(&live, stake, permit);
                 added.keep();
                 let (engine, provider) = (self.clone(), provider.clone());
+                let nothing_found = ask.nothing_found;
                 let task = Task { engine, live, run, provider, nothing_found, slot };
                 task.spawn(accepted, at);
                 Ok(Admitted::Reader(reader))
@@ -203,7 +215,19 @@ impl Engine {
             first_choice: provider.model(),
             trace: ask.trace,
         };
-        NewPrompt { accepted: Box::new(accepted), at, alive_since: at.minus(self.shared.limits.idle), room }
+        let alive_since = match ask.opening {
+            Opening::Alive => at.minus(self.shared.limits.idle),
+            Opening::Revived | Opening::Made => Timestamp::from_micros(i64::MIN),
+        };
+        NewPrompt { accepted: Box::new(accepted), at, alive_since, room }
+    }
+
+    /// How long a prompt goes on when a reader has left.
+    fn lingering(&self, leaving: Leaving) -> Duration {
+        match leaving {
+            Leaving::GoesOn => self.shared.limits.resume,
+            Leaving::Cancels => Duration::ZERO,
+        }
     }
 
     /// A prompt that nobody reads any more is abandoned at once when its session asks again. True if it has

@@ -164,6 +164,7 @@ pub(crate) mod tests {
             section: None,
             subsection: None,
             lines: Some((10, 10 + u32::try_from(sentences::line_ends(text.trim())).unwrap())),
+            chars: None,
             text: text.to_owned(),
             score: 0.5,
         }

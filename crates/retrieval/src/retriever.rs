@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use domain::{
     Candidate, Catalog, ChunkId, DocumentId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index,
-    Passage, Piece, Principal, Query, Retriever, Search, Stage, StageName, StorageError, Urgency,
+    Passage, Piece, Principal, Query, Retriever, Scope, Search, Stage, StageName, StorageError, Urgency,
 };
 
 use crate::fusion::{Fusion, POOL, Ranked};
@@ -33,13 +33,17 @@ impl HybridRetriever {
         Self { catalog, index, embedder, fusion }
     }
 
-    async fn candidates(&self, who: &Principal, query: &Query) -> Result<Vec<Candidate>, Failure> {
+    async fn candidates(
+        &self,
+        who: &Principal,
+        query: &Query,
+        filters: &Filters,
+    ) -> Result<Vec<Candidate>, Failure> {
         // Nobody needs an embedder to find nothing.
         if self.index.is_empty() {
             return Ok(Vec::new());
         }
-        let (documents, vector) =
-            tokio::try_join!(self.documents(who, &query.filters), self.vector(&query.text))?;
+        let (documents, vector) = tokio::try_join!(self.documents(who, filters), self.vector(&query.text))?;
         let search = Search {
             who: who.clone(),
             text: query.text.clone(),
@@ -94,13 +98,16 @@ impl Retriever for HybridRetriever {
         query: Query,
         stages: &(dyn Fn(Stage) + Send + Sync),
     ) -> Result<Found, Failure> {
+        let (filters, threshold) = match &query.scope {
+            Scope::Knowledge { filters, threshold } => (filters, *threshold),
+            Scope::Selection(_) => todo!(),
+        };
         let began = begin(StageName::Retrieval, stages);
-        let candidates = self.candidates(who, &query).await?;
+        let candidates = self.candidates(who, &query, filters).await?;
         let count = candidates.len();
         end(StageName::Retrieval, count, began, stages);
 
-        let reaches =
-            |candidate: &Candidate| query.threshold.is_none_or(|least| similarity(candidate) >= least);
+        let reaches = |candidate: &Candidate| threshold.is_none_or(|least| similarity(candidate) >= least);
         let pick = |candidates| {
             let mut ranked = self.fusion.rank(candidates);
             ranked.retain(|ranked| reaches(&ranked.candidate));
@@ -156,6 +163,7 @@ fn passage(piece: Piece, score: f32) -> Passage {
         section: chunk.section,
         subsection: chunk.subsection,
         lines: Some(chunk.lines),
+        chars: None,
         text: without_blank_lines_around(&text).to_owned(),
         score,
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Query, Retriever, Shape, Stage,
+    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Query, Retriever, Scope, Shape, Stage,
     StageName, TokenCounter, Urgency,
 };
 use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
@@ -56,11 +56,11 @@ async fn filters_limit_and_threshold_leave_passages_out() {
     let dogs = Filters::from([(FilterField::FilePath, ["dogs.md".to_owned()].into())]);
     let nobody = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     for (query, expected) in [
-        (Query { filters: dogs, ..query("cats sleep") }, 1),
-        (Query { filters: nobody, ..query("cats sleep") }, 0),
+        (Query { scope: Scope::within(dogs), ..query("cats sleep") }, 1),
+        (Query { scope: Scope::within(nobody), ..query("cats sleep") }, 0),
         (Query { limit: 2, ..query("cats sleep") }, 2),
-        (Query { threshold: Some(0.99), ..query("cats.md cats sleep") }, 1),
-        (Query { threshold: Some(1.1), ..query("cats sleep") }, 0),
+        (Query { scope: at_least(0.99), ..query("cats.md cats sleep") }, 1),
+        (Query { scope: at_least(1.1), ..query("cats sleep") }, 0),
     ] {
         let found = world.retrieve(&Principal::local(), query.clone()).await.0;
         assert_eq!(found.passages.len(), expected, "{query:?}");
@@ -86,8 +86,9 @@ async fn stages_are_told_as_they_begin_and_end() {
 async fn no_reranking_is_told_where_nothing_is_found() {
     let no_candidates = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     let world = World::new(FAKE, Fusion::Weighted).await;
-    let (_, stages) =
-        world.retrieve(&Principal::local(), Query { filters: no_candidates, ..query("cats") }).await;
+    let (_, stages) = world
+        .retrieve(&Principal::local(), Query { scope: Scope::within(no_candidates), ..query("cats") })
+        .await;
     assert_eq!(names_and_counts(&stages), [(StageName::Retrieval, 0)]);
 
     check_stages(Fusion::Weighted, MODEL, Some(1.1), &[(StageName::Retrieval, 3)]).await;
@@ -97,7 +98,11 @@ async fn no_reranking_is_told_where_nothing_is_found() {
 /// Which stages are told of a question that two passages are wanted for.
 async fn check_stages(fusion: Fusion, model: &str, threshold: Option<f32>, expected: &[(StageName, usize)]) {
     let world = World::named(model, FAKE, fusion).await;
-    let query = Query { limit: 2, threshold, ..query("quartz glows purple") };
+    let query = Query {
+        limit: 2,
+        scope: Scope::Knowledge { filters: Filters::new(), threshold },
+        ..query("quartz glows purple")
+    };
     let (_, stages) = world.retrieve(&Principal::local(), query).await;
     assert_eq!(names_and_counts(&stages), expected);
 }
@@ -226,7 +231,11 @@ impl Embedder for Named {
 }
 
 fn query(text: &str) -> Query {
-    Query { text: text.to_owned(), filters: Filters::new(), limit: 10, threshold: None }
+    Query { text: text.to_owned(), scope: Scope::default(), limit: 10 }
+}
+
+fn at_least(cosine: f32) -> Scope {
+    Scope::Knowledge { filters: Filters::new(), threshold: Some(cosine) }
 }
 
 fn settings(base_url: &str, model: &str) -> HttpEmbedder {

@@ -28,6 +28,7 @@ struct StageEndRecord {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StageNameRecord {
+    Rewriting,
     Retrieval,
     Reranking,
 }
@@ -55,6 +56,8 @@ struct PassageRecord {
     subsection: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lines: Option<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chars: Option<(u32, u32)>,
     text: String,
     score: f32,
 }
@@ -116,6 +119,7 @@ impl From<StageRecord> for Stage {
 impl From<StageName> for StageNameRecord {
     fn from(name: StageName) -> Self {
         match name {
+            StageName::Rewriting => Self::Rewriting,
             StageName::Retrieval => Self::Retrieval,
             StageName::Reranking => Self::Reranking,
         }
@@ -125,6 +129,7 @@ impl From<StageName> for StageNameRecord {
 impl From<StageNameRecord> for StageName {
     fn from(record: StageNameRecord) -> Self {
         match record {
+            StageNameRecord::Rewriting => Self::Rewriting,
             StageNameRecord::Retrieval => Self::Retrieval,
             StageNameRecord::Reranking => Self::Reranking,
         }
@@ -158,6 +163,7 @@ impl From<&Passage> for PassageRecord {
             section: passage.section.clone(),
             subsection: passage.subsection.clone(),
             lines: passage.lines,
+            chars: passage.chars,
             text: passage.text.clone(),
             score: passage.score,
         }
@@ -178,6 +184,7 @@ impl TryFrom<PassageRecord> for Passage {
             section: record.section,
             subsection: record.subsection,
             lines: record.lines,
+            chars: record.chars,
             text: record.text,
             score: record.score,
         })

@@ -96,6 +96,22 @@ pub(super) fn thread(
     Ok(turns)
 }
 
+/// The prompts of a session's newest turns, the newest first.
+pub(super) fn newest_turns(
+    db: &Connection,
+    session: SessionId,
+    limit: usize,
+) -> rusqlite::Result<Vec<PromptId>> {
+    db.prepare_cached(
+        "SELECT id FROM conversations WHERE session_id = ? ORDER BY created_at DESC, id DESC LIMIT ?",
+    )?
+    .query_map(params![session.to_string(), limit], |row| {
+        let id: String = row.get(0)?;
+        id.parse().map_err(|_| rusqlite::Error::InvalidQuery)
+    })?
+    .collect()
+}
+
 /// The newest prompts, the newest first.
 pub(super) fn newest(
     db: &Connection,

@@ -27,6 +27,7 @@ impl Wanted {
                 FilterField::Language => wanted.columns.push(("language", list)),
                 FilterField::Collection => wanted.columns.push(("collection", list)),
                 FilterField::Title => wanted.columns.push(("title", list)),
+                FilterField::SourceUrl | FilterField::SectionHeading => todo!(),
                 FilterField::Metadata(name) => wanted.metadata.push((name.clone(), list)),
                 FilterField::FilePath => wanted.paths = Some(any_of(values)?),
             }

@@ -41,7 +41,7 @@ pub(crate) async fn session_of(store: &impl Store, who: &Principal, seconds: u64
 }
 
 pub(crate) fn question(text: &str) -> Question {
-    Question { text: text.to_owned(), top_k: 5, filters: Default::default(), provider: None }
+    Question { text: text.to_owned(), top_k: 5, scope: Default::default(), provider: None }
 }
 
 /// A prompt that wants to be started.
