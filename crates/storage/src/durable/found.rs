@@ -85,7 +85,7 @@ impl<'a> From<&'a Passage> for SourceRecord<'a> {
         Self {
             source_url: passage.source_url(),
             page_title: &passage.title,
-            section_heading: passage.heading().unwrap_or("Introduction"),
+            section_heading: passage.heading().unwrap_or(Passage::NO_HEADING),
             chunk_text: &passage.text[..end],
             relevance_score: passage.score,
         }
