@@ -9,14 +9,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{Clock, History, Journal, NothingFound, Provider, Retriever, Sessions};
-use engine::{Answering, Engine, Limits, Ports, Providers};
+use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use ingest::Pipeline;
 use providers::{HttpProvider, Ollama, OpenAi, Order, Quotes};
 use retrieval::Follower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind, WhenNothingFound};
+use crate::settings::{
+    self, ProviderKind, ProviderSettings, RewritingKind, Settings, StorageKind, WhenNothingFound,
+};
 use chat::chat_model;
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
@@ -91,6 +93,10 @@ fn engine(settings: &Settings, history: Kept, retriever: Arc<dyn Retriever>) -> 
             WhenNothingFound::Dialect => None,
             WhenNothingFound::Answer => Some(NothingFound::Answer),
             WhenNothingFound::SaySo => Some(NothingFound::SaySo),
+        },
+        rewriting: match generation.rewriting {
+            RewritingKind::Rule => Rewriting::Rule,
+            RewritingKind::Off => Rewriting::Off,
         },
     };
     Ok(Engine::new(ports, providers(settings)?, limits(settings), answering))
