@@ -97,6 +97,7 @@ fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: A
         },
         rewriting: match generation.rewriting {
             RewritingKind::Rule => Rewriting::Rule,
+            RewritingKind::Model => Rewriting::Model,
             RewritingKind::Off => Rewriting::Off,
         },
     };

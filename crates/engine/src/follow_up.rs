@@ -62,14 +62,8 @@ fn without_expletive(words: &[String]) -> &[String] {
 
 fn begins_as_continuation(words: &[String]) -> bool {
     let begins = |beginning: &str| {
-        let mut beginning = beginning.split(' ').peekable();
         let mut words = words.iter();
-        while let Some(word) = beginning.next() {
-            if words.next().is_none_or(|other| other != word) {
-                return false;
-            }
-        }
-        true
+        beginning.split(' ').all(|word| words.next().is_some_and(|other| other == word))
     };
     BEGINNINGS.iter().any(|beginning| begins(beginning))
 }

@@ -22,6 +22,7 @@ mod providers;
 mod readers;
 mod retrieve;
 mod rewrite;
+mod round;
 mod run;
 mod running;
 mod sentences;
@@ -101,6 +102,8 @@ pub enum Rewriting {
     Off,
     /// The question with what it goes on from, by a rule.
     Rule,
+    /// What the model makes of it, in a round of its own; if that comes to nothing, by the rule.
+    Model,
 }
 
 /// Runs prompts. Cheap to clone; all clones are one engine.

@@ -1,12 +1,15 @@
 //! What is looked for: the question, or, if it goes on from an earlier one, a query that stands alone. The model is still
 //! asked the question, with the conversation beside it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use domain::{Question, Scope, Stage, StageName, Step, StorageError, Turn};
+use domain::{Provider, Question, Scope, Stage, StageName, Step, Turn};
 
+use crate::halt::Halts;
+use crate::way::Stop;
 use crate::writer::Writer;
-use crate::{Engine, Rewriting, follow_up, retrieve};
+use crate::{Engine, Rewriting, follow_up, retrieve, round};
 
 impl Engine {
     /// What to look for. If it is not the question itself, the log tells.
@@ -14,25 +17,32 @@ impl Engine {
         &self,
         question: &Question,
         conversation: &[Turn],
+        provider: &Arc<dyn Provider>,
+        halts: &mut Halts<'_>,
         writer: &mut Writer,
-    ) -> Result<String, StorageError> {
+    ) -> Result<String, Stop> {
         let began = Instant::now();
-        let rewritten = match (self.shared.answering.rewriting, &question.scope) {
-            // Nobody needs better words to find nothing, or to find a selection.
-            (Rewriting::Rule, Scope::Knowledge { .. }) if !self.shared.ports.retriever.is_empty() => {
-                follow_up::standalone(&question.text, conversation)
+        let Some(by_rule) = self.by_rule(question, conversation) else { return Ok(question.text.clone()) };
+        writer.append(&mut vec![Step::Stage(Stage::Began(StageName::Rewriting))]).await?;
+        let by_model = match self.shared.answering.rewriting {
+            Rewriting::Model => {
+                halts.unless(round::standalone(&**provider, &question.text, conversation)).await?
             }
-            _ => None,
+            Rewriting::Rule | Rewriting::Off => None,
         };
-        let Some(query) = rewritten else { return Ok(question.text.clone()) };
+        let query = by_model.unwrap_or(by_rule);
         let took = retrieve::in_microseconds(began.elapsed());
         let ended = Stage::Ended { name: StageName::Rewriting, count: 0, took };
-        let mut steps = vec![
-            Step::Stage(Stage::Began(StageName::Rewriting)),
-            Step::Rewritten(query.as_str().into()),
-            Step::Stage(ended),
-        ];
-        writer.append(&mut steps).await?;
+        writer.append(&mut vec![Step::Rewritten(query.as_str().into()), Step::Stage(ended)]).await?;
         Ok(query)
+    }
+
+    /// What the rule makes of a question; none where it stands alone, and where better words would not help:
+    /// to find nothing, or to find a selection.
+    fn by_rule(&self, question: &Question, conversation: &[Turn]) -> Option<String> {
+        let may_help = self.shared.answering.rewriting != Rewriting::Off
+            && matches!(question.scope, Scope::Knowledge { .. })
+            && !self.shared.ports.retriever.is_empty();
+        may_help.then(|| follow_up::standalone(&question.text, conversation))?
     }
 }

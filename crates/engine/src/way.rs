@@ -65,7 +65,7 @@ impl Engine {
     ) -> Result<Ended, Stop> {
         let Accepted { question, follows, .. } = *work.accepted;
         let conversation = halts.unless(self.remember(&live.who, follows)).await??;
-        let query = self.rewrite(&question, &conversation, writer).await?;
+        let query = self.rewrite(&question, &conversation, &work.provider, halts, writer).await?;
         let found = self.retrieve(live, &query, &question, halts, writer).await?.passages;
         let count = found.len();
         if found.is_empty() && self.says_so(work.nothing_found) {

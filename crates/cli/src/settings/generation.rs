@@ -70,6 +70,8 @@ pub(crate) enum RewritingKind {
     /// What it goes on from is added to what is looked for.
     #[default]
     Rule,
+    /// The model rewrites it, in a round of its own.
+    Model,
     /// It is looked for as it is.
     Off,
 }

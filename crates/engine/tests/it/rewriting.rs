@@ -1,12 +1,14 @@
 //! Stories of questions that go on from earlier ones.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use domain::{Event, Scope, Stage, StageName, Step};
+use domain::{Ask, Event, Failure, FailureKind, Leaving, ModelEvent, Scope, Stage, StageName, Step, Usage};
 use engine::{Answering, Rewriting};
-use testing::{ScriptedRetriever, passage};
+use testing::{ScriptedCall, ScriptedRetriever, passage};
+use tokio::time::Instant;
 
-use crate::world::{Store, World, answering, ask, limits, read_all};
+use crate::world::{Store, World, answering, ask, limits, read_all, text_of};
 
 const FIRST: &str = "How do I cancel a prompt?";
 const SECOND: &str = "And how do I undo that?";
@@ -121,4 +123,78 @@ async fn nothing_is_rewritten_where_that_would_not_help() {
         assert_eq!((told.rewritten(), told.has_stage()), (None, false), "{what}");
         assert_eq!(&told.query, questions.last().unwrap(), "{what}");
     }
+}
+
+/// What is looked for when the model is to rewrite, and the test plays it.
+async fn rewritten_by(play: impl FnOnce(ScriptedCall)) -> Told {
+    let retriever = Arc::new(finding());
+    let behaviour = Answering { rewriting: Rewriting::Model, ..answering() };
+    let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
+    let session = world.session().await;
+    let mut reader = world.ask(session, FIRST, None).await.unwrap();
+    let call = world.calls.next().await;
+    call.text("With a call.");
+    call.finish();
+    read_all(&mut reader).await;
+    let mut reader = world.ask(session, SECOND, None).await.unwrap();
+    let round = world.calls.next().await;
+    assert!(round.request().question.contains(FIRST) && round.request().question.contains(SECOND));
+    assert!(round.request().passages.is_empty());
+    play(round);
+    let call = world.calls.next().await;
+    let asked = (call.request().question.clone(), call.request().history.len());
+    call.text("So.");
+    call.finish();
+    let log = read_all(&mut reader).await;
+    assert_eq!(text_of(&log), "So.", "nothing of the round is in the answer");
+    assert!(!log.iter().any(|event| matches!(event.step, Step::Usage(_))), "nor what it took");
+    Told { log, query: retriever.queries().last().unwrap().text.clone(), asked }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_may_rewrite_in_a_round_of_its_own() {
+    let told = rewritten_by(|round| {
+        round.text("How do I undo ");
+        round.text("the cancel of a prompt?");
+        round.send(ModelEvent::Usage(Usage { input: Some(9), output: Some(9), cached: None }));
+        round.finish();
+    })
+    .await;
+    let expected = "How do I undo the cancel of a prompt?";
+    assert_eq!((told.query.as_str(), told.rewritten()), (expected, Some(expected)));
+    assert_eq!(told.asked, (SECOND.to_owned(), 1));
+    assert!(told.has_stage());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_model_does_not_rewrite_the_rule_does() {
+    let fails = |round: ScriptedCall| round.fail(Failure::new(FailureKind::Died, "as the test says"));
+    let echoes = |round: ScriptedCall| {
+        round.text(SECOND);
+        round.finish();
+    };
+    let is_silent = |round: ScriptedCall| drop(round);
+    for told in [rewritten_by(fails).await, rewritten_by(echoes).await, rewritten_by(is_silent).await] {
+        assert_eq!((told.query.as_str(), told.rewritten()), (REWRITTEN, Some(REWRITTEN)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_ends_the_round_too() {
+    let retriever = Arc::new(finding());
+    let behaviour = Answering { rewriting: Rewriting::Model, ..answering() };
+    let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
+    let session = world.session().await;
+    let mut reader = world.ask(session, FIRST, None).await.unwrap();
+    let call = world.calls.next().await;
+    call.text("With a call.");
+    call.finish();
+    read_all(&mut reader).await;
+    let asked = Ask { leaving: Leaving::Cancels, ..ask(session, SECOND, None) };
+    let reader = world.engine.submit(&world.who, asked).await.unwrap();
+    let round = world.calls.next().await;
+    let left = Instant::now();
+    drop(reader);
+    round.aborted().await;
+    assert!(left.elapsed() < Duration::from_millis(200), "{:?}", left.elapsed());
 }
