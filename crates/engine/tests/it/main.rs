@@ -5,4 +5,5 @@ mod model;
 mod passages;
 mod places;
 mod prompts;
+mod rewriting;
 mod world;

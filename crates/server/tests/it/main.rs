@@ -30,6 +30,7 @@ mod passages;
 mod prompts;
 mod providers_in_order;
 mod resume;
+mod selection;
 mod sessions;
 mod staged;
 mod stopping;
