@@ -77,7 +77,7 @@ impl Home {
     pub(crate) fn start_on_terminal(&self, arguments: &str, variables: &[(&str, &str)]) -> Child {
         let binary = env!("CARGO_BIN_EXE_wellspring");
         let mut command = Command::new("script");
-        command.args(["-qec", &format!("{binary} {arguments}"), "/dev/null"]);
+        command.args(["-qec", &format!("exec {binary} {arguments}"), "/dev/null"]);
         command.env_clear().env("HOME", self.0.path()).envs(variables.iter().copied());
         command.env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh").current_dir(self.0.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

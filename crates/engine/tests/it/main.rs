@@ -6,4 +6,5 @@ mod passages;
 mod places;
 mod prompts;
 mod rewriting;
+mod selections;
 mod world;
