@@ -7,6 +7,7 @@ mod cancel;
 mod chat;
 mod chat_door;
 mod chat_failures;
+mod chat_filters;
 mod chat_leaving;
 mod chat_sessions;
 mod chat_validation;
