@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Hit, Principal, PromptId, Provider, Request, StorageError};
+use domain::{Hit, Principal, PromptId, Provider, Request, StorageError, Turn};
 
 use crate::{Engine, cut};
 
@@ -21,32 +21,41 @@ const NO_PASSAGES: &str = "\n\nNo passages of the team's documents were found fo
     depends on them, say that nothing was found.";
 
 impl Engine {
-    pub(crate) async fn compose(
+    /// The conversation that a prompt goes on from.
+    pub(crate) async fn remember(
         &self,
         who: &Principal,
-        question: &str,
         follows: Option<PromptId>,
+    ) -> Result<Vec<Turn>, StorageError> {
+        match follows {
+            Some(last) => self.shared.ports.history.thread(who, last, REMEMBERED_TURNS).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The question with what was found for it; `query` is what was looked for.
+    pub(crate) fn compose(
+        &self,
+        question: String,
+        history: Vec<Turn>,
+        query: &str,
         found: Vec<Hit>,
         provider: &Arc<dyn Provider>,
-    ) -> Result<Request, StorageError> {
-        let history = match follows {
-            Some(last) => self.shared.ports.history.thread(who, last, REMEMBERED_TURNS).await?,
-            None => Vec::new(),
-        };
+    ) -> Request {
         let request = Request {
             system: format!("{INSTRUCTIONS}{FROM_PASSAGES}"),
             passages: Vec::new(),
             history,
-            question: question.to_owned(),
+            question,
             max_tokens: self.shared.limits.max_tokens,
             temperature: self.shared.answering.temperature,
         };
         let room = provider.room(&request).unwrap_or(0).min(self.shared.answering.context_tokens);
         let found = found.into_iter().map(|hit| hit.passage).collect();
-        let passages = cut::fit(found, question, room, |text| provider.count_tokens(text));
+        let passages = cut::fit(found, query, room, |text| provider.count_tokens(text));
         if passages.is_empty() {
-            return Ok(Request { system: format!("{INSTRUCTIONS}{NO_PASSAGES}"), ..request });
+            return Request { system: format!("{INSTRUCTIONS}{NO_PASSAGES}"), ..request };
         }
-        Ok(Request { passages, ..request })
+        Request { passages, ..request }
     }
 }

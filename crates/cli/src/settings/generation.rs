@@ -35,6 +35,8 @@ pub(crate) struct GenerationSettings {
     pub(crate) context_tokens: usize,
     /// What happens when no passage is found.
     pub(crate) when_nothing_found: WhenNothingFound,
+    /// How a question that goes on from an earlier one is made into one that stands alone.
+    pub(crate) rewriting: RewritingKind,
     /// Other orders for some sessions; the first that matches holds.
     pub(crate) orders: Vec<OwnerOrder>,
 }
@@ -61,6 +63,17 @@ pub(crate) enum WhenNothingFound {
     SaySo,
 }
 
+/// How a question that goes on from an earlier one is made into one that stands alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RewritingKind {
+    /// What it goes on from is added to what is looked for.
+    #[default]
+    Rule,
+    /// It is looked for as it is.
+    Off,
+}
+
 /// `[generation]` as typed.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -74,6 +87,7 @@ pub(super) struct TypedGeneration {
     temperature: f64,
     context_tokens: u64,
     when_nothing_found: WhenNothingFound,
+    rewriting: RewritingKind,
     orders: Vec<TypedOrder>,
 }
 
@@ -97,6 +111,7 @@ impl Default for TypedGeneration {
             temperature: 0.0,
             context_tokens: 600,
             when_nothing_found: WhenNothingFound::default(),
+            rewriting: RewritingKind::default(),
             orders: Vec::new(),
         }
     }
@@ -127,6 +142,7 @@ impl TypedGeneration {
             temperature: checks.decimal("generation.temperature", self.temperature, 0.0..=2.0) as f32,
             context_tokens: checks.number("generation.context_tokens", self.context_tokens, 50..=1_000_000),
             when_nothing_found: self.when_nothing_found,
+            rewriting: self.rewriting,
             orders,
         }
     }
