@@ -81,6 +81,9 @@ enum StepWire<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         micros: Option<u128>,
     },
+    Rewritten {
+        query: &'a str,
+    },
     Passages {
         found: u32,
         passages: Vec<Source<'a>>,
@@ -141,6 +144,7 @@ impl StepWire<'_> {
         match self {
             Self::Accepted { .. } => "accepted",
             Self::Stage { .. } => "stage",
+            Self::Rewritten { .. } => "rewritten",
             Self::Passages { .. } => "passages",
             Self::Citations { .. } => "citations",
             Self::Started { .. } => "started",
@@ -174,6 +178,7 @@ impl<'a> From<&'a Step> for StepWire<'a> {
                 count: Some(*count),
                 micros: Some(took.as_micros()),
             },
+            Step::Rewritten(query) => Self::Rewritten { query },
             Step::Passages(passages) => {
                 Self::Passages { found: passages.found, passages: sources(&passages.in_prompt) }
             }
@@ -229,6 +234,7 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
 
 fn stage(name: StageName) -> &'static str {
     match name {
+        StageName::Rewriting => "rewriting",
         StageName::Retrieval => "retrieval",
         StageName::Reranking => "reranking",
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::Failure;
+use domain::{Failure, Standing};
 use futures::future::join_all;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -34,5 +34,11 @@ impl Engine {
         let health: ProviderHealth = named.keys().cloned().zip(answers).collect();
         *last = Some((Instant::now(), health.clone()));
         health
+    }
+
+    /// What is known of each configured provider without asking it.
+    pub fn provider_standings(&self) -> BTreeMap<String, Standing> {
+        let named = self.shared.providers.named().iter();
+        named.map(|(name, provider)| (name.clone(), provider.standing())).collect()
     }
 }

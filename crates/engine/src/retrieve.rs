@@ -24,9 +24,8 @@ impl Engine {
     ) -> Result<Found, Stop> {
         let query = Query {
             text: question.text.clone(),
-            filters: question.filters.clone(),
+            scope: question.scope.clone(),
             limit: question.top_k as usize,
-            threshold: None,
         };
         let (tell, mut told) = mpsc::channel::<Stage>(STAGES);
         let stages = move |stage| {

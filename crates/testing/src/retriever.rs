@@ -115,6 +115,7 @@ pub fn passage(title: &str, text: &str) -> Passage {
         section: None,
         subsection: None,
         lines: Some((1, lines)),
+        chars: None,
         text: text.to_owned(),
         score: 0.8,
     }

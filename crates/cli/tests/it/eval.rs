@@ -60,7 +60,10 @@ async fn what_is_wrong_with_a_collection_is_told_with_its_line() {
     ] {
         let home = Home::new();
         for name in ["corpus.jsonl", "queries.jsonl", "qrels.tsv"] {
-            home.write(name, &fs::read_to_string(Path::new(BY_HAND).join(name)).unwrap());
+            home.write(
+                name,
+                &fs::read_to_string(Path::new(BY_HAND).join(name)).expect("the fixture is there"),
+            );
         }
         home.write(file, text);
         let ran = home.run(&["eval", "."], &[]).await;
@@ -150,7 +153,7 @@ async fn eval_answers(references: &str, arguments: &[&str]) -> (Ran, Home) {
     let fake = FakeModel::start().await;
     let home = Home::new();
     for name in ["corpus.jsonl", "queries.jsonl", "qrels.tsv"] {
-        home.write(name, &fs::read_to_string(Path::new(BY_HAND).join(name)).unwrap());
+        home.write(name, &fs::read_to_string(Path::new(BY_HAND).join(name)).expect("the fixture is there"));
     }
     home.write("answers.jsonl", references);
     let provider = [

@@ -2,6 +2,7 @@
 
 mod ask;
 mod binary;
+mod breaker;
 mod chat;
 mod client;
 mod config;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use domain::{
-    Ended, Event, Failure, FailureKind, FinishReason, Model, Outcome, Passage, Stage, Step, Timestamp,
+    Ended, Event, Failure, FailureKind, FinishReason, Model, Outcome, Passage, Stage, StageName, Step,
+    Timestamp,
 };
 use serde::Serialize;
 
@@ -183,7 +184,9 @@ impl Encoder for DeltaEncoder {
                 self.accepted_at = event.at;
             }
             // Kept to the microsecond, so a replay adds up the same.
-            Step::Stage(Stage::Ended { took, .. }) => self.retrieval_micros += took.as_micros(),
+            Step::Stage(Stage::Ended { name: StageName::Retrieval | StageName::Reranking, took, .. }) => {
+                self.retrieval_micros += took.as_micros();
+            }
             Step::Passages(passages) => self.passages.clone_from(&passages.in_prompt),
             Step::Citations(citations) => {
                 self.cited = citations.iter().map(|citation| citation.number).collect();
@@ -196,7 +199,7 @@ impl Encoder for DeltaEncoder {
             }
             Step::Usage(usage) => self.cached_tokens = usage.cached,
             Step::Ended(ended) => self.write(&self.terminal(ended, event.at), out),
-            Step::Stage(Stage::Began(_)) | Step::Reasoning(_) | Step::ToolCall(_) => {}
+            Step::Stage(_) | Step::Rewritten(_) | Step::Reasoning(_) | Step::ToolCall(_) => {}
         }
     }
 
@@ -306,7 +309,7 @@ mod tests {
             prompt: "0190a0b0-0000-7000-8000-000000000001".parse::<PromptId>().unwrap(),
             session: SessionId::new(at(0)),
             answer: MessageId::new(at(0)),
-            question: Question { text: "q".into(), top_k: 5, filters: Default::default(), provider: None },
+            question: Question { text: "q".into(), top_k: 5, scope: Default::default(), provider: None },
             key: key.map(str::to_owned),
             follows: None,
             first_choice: model("first"),
@@ -372,6 +375,7 @@ mod tests {
             section: None,
             subsection: None,
             lines,
+            chars: None,
             text: "The text.".to_owned(),
             score: 0.5,
         };

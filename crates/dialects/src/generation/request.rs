@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Ask, CancelReason, NewSession, NothingFound, PromptId, Question, Rejection, SessionId, TOP_K, TraceId,
+    Ask, CancelReason, Leaving, NewSession, NothingFound, Opening, PromptId, Question, Rejection, Scope,
+    SessionId, TOP_K, TraceId,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -55,8 +56,17 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
     })?;
     let filters = filters::decode(request.filters.unwrap_or_default())?;
     let session = request.session_id.parse().map_err(|_| Rejection::SessionNotUsable)?;
-    let question = Question { text: request.prompt, top_k, filters, provider: request.provider };
-    Ok(Ask { session, question, nothing_found: NothingFound::Answer, key, trace })
+    let question =
+        Question { text: request.prompt, top_k, scope: Scope::within(filters), provider: request.provider };
+    Ok(Ask {
+        session,
+        opening: Opening::Alive,
+        question,
+        nothing_found: NothingFound::Answer,
+        leaving: Leaving::GoesOn,
+        key,
+        trace,
+    })
 }
 
 #[derive(Deserialize)]
@@ -135,7 +145,8 @@ mod tests {
         assert_eq!(ask.session.to_string(), SESSION);
         assert_eq!(ask.question.text, "why?");
         assert_eq!(ask.question.top_k, 5);
-        assert!(ask.question.filters.is_empty() && ask.question.provider.is_none() && ask.key.is_none());
+        assert_eq!(ask.question.scope, Scope::default());
+        assert!(ask.question.provider.is_none() && ask.key.is_none());
     }
 
     #[test]

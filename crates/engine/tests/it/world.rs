@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use domain::{
-    Ask, Ended, Event, History, Journal, NewSession, NothingFound, Principal, Provider, Question, Rejection,
-    Retriever, SessionId, Sessions, Step, TraceId,
+    Ask, Ended, Event, History, Journal, Leaving, NewSession, NothingFound, Opening, Principal, Provider,
+    Question, Rejection, Retriever, Scope, SessionId, Sessions, Step, TraceId,
 };
 use engine::{Answering, Engine, Limits, Ports, Providers, Reader};
 use storage::{Memory, MemoryLimits};
@@ -116,11 +116,13 @@ impl World {
 }
 
 pub(crate) fn ask(session: SessionId, text: &str, key: Option<&str>) -> Ask {
-    let question = Question { text: text.to_owned(), top_k: 5, filters: BTreeMap::new(), provider: None };
+    let question = Question { text: text.to_owned(), top_k: 5, scope: Scope::default(), provider: None };
     Ask {
         session,
+        opening: Opening::Alive,
         question,
         nothing_found: NothingFound::Answer,
+        leaving: Leaving::GoesOn,
         key: key.map(str::to_owned),
         trace: TraceId::random(),
     }

@@ -19,6 +19,7 @@ fn passage(title: &str, path: Option<&str>, text: &str) -> Passage {
         section: None,
         subsection: None,
         lines: None,
+        chars: None,
         text: text.to_owned(),
         score: 0.5,
     }
