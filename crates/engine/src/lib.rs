@@ -8,6 +8,7 @@ mod answer;
 mod cancel;
 mod cite;
 mod compose;
+mod conversation;
 mod cut;
 mod follow_up;
 mod generate;

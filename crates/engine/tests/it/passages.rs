@@ -179,15 +179,20 @@ async fn whoever_wants_is_told_in_a_fixed_sentence_and_no_model_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retriever_that_fails_ends_the_prompt_with_its_reason() {
-    let failure = Failure::new(FailureKind::Unavailable, "the index is broken: mend it");
-    let mut world = world(&Arc::new(ScriptedRetriever::failing(failure)));
-    let session = world.session().await;
-    let mut reader = world.ask(session, "why?", None).await.unwrap();
-    let log = read_all(&mut reader).await;
-    let Outcome::Failed(failure) = end_of(&log).outcome else { panic!("it fails") };
-    assert_eq!(failure.kind, FailureKind::Retrieval);
-    assert_eq!(failure.message, "the index is broken: mend it");
-    assert!(world.calls.try_next().is_none(), "no model is asked");
+    for (kind, told) in [
+        (FailureKind::Retrieval, FailureKind::Retrieval),
+        (FailureKind::Unavailable, FailureKind::Embedding),
+        (FailureKind::Overloaded, FailureKind::Embedding),
+    ] {
+        let failure = Failure::new(kind, "it is broken: mend it");
+        let mut world = world(&Arc::new(ScriptedRetriever::failing(failure)));
+        let session = world.session().await;
+        let mut reader = world.ask(session, "why?", None).await.unwrap();
+        let log = read_all(&mut reader).await;
+        let Outcome::Failed(failure) = end_of(&log).outcome else { panic!("it fails") };
+        assert_eq!((failure.kind, failure.message.as_str()), (told, "it is broken: mend it"));
+        assert!(world.calls.try_next().is_none(), "no model is asked");
+    }
 }
 
 #[tokio::test(start_paused = true)]
