@@ -90,6 +90,8 @@ fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: A
     let answering = Answering {
         temperature: generation.temperature,
         context_tokens: generation.context_tokens,
+        #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1")]
+        least_share: generation.least_share as f32,
         nothing_found: match generation.when_nothing_found {
             WhenNothingFound::Dialect => None,
             WhenNothingFound::Answer => Some(NothingFound::Answer),

@@ -27,6 +27,7 @@ pub(crate) fn told(kind: FailureKind) -> Told {
         FailureKind::EmptyAnswer => ("empty_answer", 502, "empty_answer", "EMPTY_ANSWER"),
         FailureKind::TooLong => ("prompt_too_long", 422, "prompt_too_long", "PROMPT_TOO_LONG"),
         FailureKind::Retrieval => ("retrieval_unavailable", 503, "retrieval_unavailable", "RETRIEVAL_ERROR"),
+        FailureKind::Embedding => ("retrieval_unavailable", 503, "embedding_failed", "RETRIEVAL_ERROR"),
         FailureKind::Overloaded => ("overloaded", 503, "overloaded", "OVERLOADED"),
         FailureKind::Interrupted => ("interrupted", 503, "interrupted", "INTERRUPTED"),
         FailureKind::Internal => ("internal_error", 500, "internal_error", "INTERNAL_ERROR"),

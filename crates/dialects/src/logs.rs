@@ -66,14 +66,15 @@ pub(crate) fn stage_ended(name: StageName, count: usize) -> Step {
 
 /// A passage of a document, or with `chars` of a selection.
 pub(crate) fn passage(text: &str, chars: Option<(u32, u32)>, lines: (u32, u32)) -> Passage {
+    let selected = |name: &str| chars.map(|_| name.to_owned());
     Passage {
         chunk: ChunkId::new(at(0)),
         document: DocumentId::new(at(0)),
-        title: "Springs".to_owned(),
+        title: selected("User Selection").unwrap_or_else(|| "Springs".to_owned()),
         repo_url: Some("https://example.com/r".to_owned()),
         file_path: Some("docs/springs.md".to_owned()),
-        url: None,
-        section: None,
+        url: selected("selected_text"),
+        section: selected("Selected Text"),
         subsection: None,
         lines: Some(lines),
         chars,

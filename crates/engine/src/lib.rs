@@ -89,6 +89,8 @@ pub struct Answering {
     pub temperature: f32,
     /// How many tokens the passages in a prompt may have in all.
     pub context_tokens: usize,
+    /// Passages whose cosine has less than this share of the best one's are not given to the model.
+    pub least_share: f32,
     /// What is done if nothing is found, whatever the dialect would do.
     pub nothing_found: Option<NothingFound>,
     /// What is looked for when a question goes on from an earlier one.

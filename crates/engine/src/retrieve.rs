@@ -68,7 +68,12 @@ enum Next {
     Found(Result<Found, Failure>),
 }
 
-/// Whatever was wrong with finding, the answer is missing for the same reason.
+/// Finding has two parts, and what is wrong with one of them is the reason why there is no answer: what the index does
+/// not call its own is the embedder's.
 fn unavailable(failure: Failure) -> Failure {
-    Failure { kind: FailureKind::Retrieval, ..failure }
+    let kind = match failure.kind {
+        FailureKind::Retrieval => FailureKind::Retrieval,
+        _ => FailureKind::Embedding,
+    };
+    Failure { kind, ..failure }
 }

@@ -33,6 +33,8 @@ pub(crate) struct GenerationSettings {
     pub(crate) temperature: f32,
     /// How many tokens the passages in a prompt may have in all.
     pub(crate) context_tokens: usize,
+    /// Passages whose cosine has less than this share of the best one's are not given to the model.
+    pub(crate) least_share: f64,
     /// What happens when no passage is found.
     pub(crate) when_nothing_found: WhenNothingFound,
     /// How a question that goes on from an earlier one is made into one that stands alone.
@@ -88,6 +90,7 @@ pub(super) struct TypedGeneration {
     max_tokens: u64,
     temperature: f64,
     context_tokens: u64,
+    least_share: f64,
     when_nothing_found: WhenNothingFound,
     rewriting: RewritingKind,
     orders: Vec<TypedOrder>,
@@ -112,6 +115,7 @@ impl Default for TypedGeneration {
             max_tokens: 2048,
             temperature: 0.0,
             context_tokens: 600,
+            least_share: 0.85,
             when_nothing_found: WhenNothingFound::default(),
             rewriting: RewritingKind::default(),
             orders: Vec::new(),
@@ -143,6 +147,7 @@ impl TypedGeneration {
             #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 2")]
             temperature: checks.decimal("generation.temperature", self.temperature, 0.0..=2.0) as f32,
             context_tokens: checks.number("generation.context_tokens", self.context_tokens, 50..=1_000_000),
+            least_share: checks.decimal("generation.least_share", self.least_share, 0.0..=1.0),
             when_nothing_found: self.when_nothing_found,
             rewriting: self.rewriting,
             orders,

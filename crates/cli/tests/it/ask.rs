@@ -38,6 +38,7 @@ fn session(ran: &Ran) -> &str {
 
 #[tokio::test]
 async fn the_answer_and_its_sources_are_the_same_with_and_without_a_server() {
+    const QUESTION: &str = "Pumps lift water. Cats sleep.";
     let fake = FakeModel::start().await;
     let variables = answering_by(&fake, "fake,words,tokens=3");
     let home = home_that_knows_pages(&variables).await;

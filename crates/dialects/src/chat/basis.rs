@@ -39,7 +39,7 @@ impl Basis {
     }
 
     /// The passages that were in the prompt.
-    pub(super) fn sources(&self) -> Vec<Source<'_>> {
+    pub(super) fn sources(&self) -> Vec<Source> {
         sources(&self.passages.in_prompt)
     }
 

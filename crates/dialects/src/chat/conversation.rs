@@ -24,7 +24,7 @@ struct Message<'a> {
     role: &'static str,
     content: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sources: Option<Vec<Source<'a>>>,
+    sources: Option<Vec<Source>>,
     mode: &'static str,
     created_at: String,
 }

@@ -18,7 +18,7 @@ pub struct Answer {
 #[derive(Serialize)]
 struct ChatReply<'a> {
     answer: &'a str,
-    sources: Vec<Source<'a>>,
+    sources: Vec<Source>,
     mode: &'static str,
     metadata: Metadata<'a>,
 }
@@ -100,6 +100,7 @@ mod tests {
             (EmptyAnswer, 502, "empty_answer"),
             (TooLong, 422, "prompt_too_long"),
             (Retrieval, 503, "retrieval_unavailable"),
+            (Embedding, 503, "embedding_failed"),
             (Overloaded, 503, "overloaded"),
             (Interrupted, 503, "interrupted"),
             (Internal, 500, "internal_error"),

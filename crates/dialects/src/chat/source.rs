@@ -6,24 +6,19 @@ use serde::Serialize;
 /// A cited text is no longer than this.
 const CHUNK_CHARS: usize = 500;
 
-/// A passage that was in the prompt.
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct Source<'a> {
+/// A passage that was in the prompt, or the beginning of it. Of the selection it also tells where in it that is.
+#[derive(Serialize)]
+pub(crate) struct Source {
     source_url: String,
-    page_title: &'a str,
-    section_heading: &'a str,
-    chunk_text: &'a str,
+    page_title: String,
+    section_heading: String,
+    chunk_text: String,
     relevance_score: f32,
-    #[serde(flatten)]
-    place: Option<Place>,
-}
-
-/// Where the cited text lies in the selection.
-#[derive(Debug, PartialEq, Serialize)]
-struct Place {
-    char_start: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    char_start: Option<u32>,
     /// The character behind the last.
-    char_end: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    char_end: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line_start: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,53 +26,25 @@ struct Place {
 }
 
 /// Passages in the order of the prompt.
-pub(crate) fn sources(passages: &[Passage]) -> Vec<Source<'_>> {
-    passages.iter().map(source).collect()
+pub(crate) fn sources(passages: &[Passage]) -> Vec<Source> {
+    passages.iter().map(|passage| Source::from(passage.beginning(CHUNK_CHARS))).collect()
 }
 
-fn source(passage: &Passage) -> Source<'_> {
-    let chunk_text = beginning(&passage.text);
-    let relevance_score = passage.score.clamp(0.0, 1.0);
-    match passage.chars {
-        None => Source {
+impl From<Passage> for Source {
+    fn from(passage: Passage) -> Self {
+        let lines = passage.lines.filter(|_| passage.chars.is_some());
+        Self {
             source_url: passage.source_url(),
-            page_title: &passage.title,
-            section_heading: passage.heading().unwrap_or("Introduction"),
-            chunk_text,
-            relevance_score,
-            place: None,
-        },
-        Some(chars) => Source {
-            source_url: "selected_text".to_owned(),
-            page_title: "User Selection",
-            section_heading: "Selected Text",
-            chunk_text,
-            relevance_score,
-            place: Some(place(passage, chars, chunk_text)),
-        },
+            section_heading: passage.heading().unwrap_or(Passage::NO_HEADING).to_owned(),
+            page_title: passage.title,
+            chunk_text: passage.text,
+            relevance_score: passage.score.clamp(0.0, 1.0),
+            char_start: passage.chars.map(|(first, _)| first),
+            char_end: passage.chars.map(|(_, behind)| behind),
+            line_start: lines.map(|(first, _)| first),
+            line_end: lines.map(|(_, last)| last),
+        }
     }
-}
-
-fn beginning(text: &str) -> &str {
-    text.char_indices().nth(CHUNK_CHARS).map_or(text, |(end, _)| &text[..end])
-}
-
-/// Where the cited text lies, which may be only the beginning of the passage.
-fn place(passage: &Passage, (char_start, char_end): (u32, u32), cited: &str) -> Place {
-    let line_start = passage.lines.map(|(first, _)| first);
-    let (char_end, line_end) = if cited.len() == passage.text.len() {
-        (char_end, passage.lines.map(|(_, last)| last))
-    } else {
-        // The last character is on the last line, also if it is that line's end.
-        let before_last = cited.char_indices().next_back().map_or(0, |(last, _)| last);
-        let further = cited[..before_last].matches('\n').count();
-        (char_start + count(cited.chars().count()), line_start.map(|first| first + count(further)))
-    };
-    Place { char_start, char_end, line_start, line_end }
-}
-
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -140,12 +107,12 @@ mod tests {
         let line = "eleven 🙂 is\r\n";
         assert_eq!(line.chars().count(), 13);
         let text = line.repeat(100);
-        let told = told(&passage(&text, Some((20, 1320)), (4, 103)));
-        assert_eq!((&told["char_start"], &told["char_end"]), (&json!(20), &json!(520)));
+        let cut = told(&passage(&text, Some((20, 1320)), (4, 103)));
+        assert_eq!((&cut["char_start"], &cut["char_end"]), (&json!(20), &json!(520)));
         // 38 whole lines have 494 characters, so the 500th is on the 39th.
-        assert_eq!((&told["line_start"], &told["line_end"]), (&json!(4), &json!(42)));
+        assert_eq!((&cut["line_start"], &cut["line_end"]), (&json!(4), &json!(42)));
         let text = format!("{}\n{}", "a".repeat(499), "b".repeat(9));
-        let told = serde_json::to_value(&sources(&[passage(&text, Some((0, 509)), (1, 2))])[0]).unwrap();
-        assert_eq!(told["line_end"], 1, "the end of a line is on it: {told}");
+        let cut = told(&passage(&text, Some((0, 509)), (1, 2)));
+        assert_eq!(cut["line_end"], 1, "the end of a line is on it: {cut}");
     }
 }

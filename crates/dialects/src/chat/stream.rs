@@ -19,7 +19,7 @@ pub struct ChatEncoder {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Told<'a> {
     Chunk { content: &'a str },
-    Sources { sources: Vec<Source<'a>> },
+    Sources { sources: Vec<Source> },
     Done { metadata: Metadata<'a> },
     Error { error_code: &'a str, message: &'a str },
 }

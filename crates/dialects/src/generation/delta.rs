@@ -393,6 +393,7 @@ mod tests {
             (FailureKind::EmptyAnswer, "empty_answer", true),
             (FailureKind::TooLong, "prompt_too_long", false),
             (FailureKind::Retrieval, "retrieval_unavailable", true),
+            (FailureKind::Embedding, "retrieval_unavailable", true),
             (FailureKind::Overloaded, "overloaded", true),
             (FailureKind::Interrupted, "interrupted", true),
             (FailureKind::Internal, "internal_error", false),

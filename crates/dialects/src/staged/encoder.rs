@@ -166,6 +166,7 @@ mod tests {
             (EmptyAnswer, "EMPTY_ANSWER"),
             (TooLong, "PROMPT_TOO_LONG"),
             (Retrieval, "RETRIEVAL_ERROR"),
+            (Embedding, "RETRIEVAL_ERROR"),
             (Overloaded, "OVERLOADED"),
             (Interrupted, "INTERRUPTED"),
             (Internal, "INTERNAL_ERROR"),

@@ -67,7 +67,13 @@ pub(crate) fn limits() -> Limits {
 }
 
 pub(crate) fn answering() -> Answering {
-    Answering { temperature: 0.0, context_tokens: 400, nothing_found: None, rewriting: Rewriting::Rule }
+    Answering {
+        temperature: 0.0,
+        context_tokens: 400,
+        least_share: 0.85,
+        nothing_found: None,
+        rewriting: Rewriting::Rule,
+    }
 }
 
 impl World {

@@ -88,12 +88,8 @@ impl Way {
 /// An answer that is no stream.
 fn plain(body: &Value, status: u16) -> Told {
     let code = body.get("error_code").or(body.get("code")).cloned();
-    let code = match (code, status) {
-        // A call that was not streamed tells by its status what a stream tells by its code.
-        (Some(code), 502) if code == "agent_unavailable" => json!("PROVIDER_ERROR"),
-        (Some(code), _) => code,
-        (None, _) => json!("done"),
-    };
+    let code = code.unwrap_or(json!("done"));
+    assert!(code != "agent_unavailable" || status == 502, "{status}: it was never there, and did not die");
     Told {
         text: body.get("answer").and_then(Value::as_str).map(str::to_owned),
         sources: body.get("sources").map(|list| sources_of(list, "page_title", "chunk_text")),
@@ -106,11 +102,11 @@ fn row(code: &Value) -> &'static str {
     match code.as_str().expect("a code is a text") {
         "done" | "stop" => "done",
         "cancelled" => "cancelled",
-        "provider_error" | "PROVIDER_ERROR" => "died",
+        // The chat dialect has one code for a provider that died and for one that was never there. The status of a call
+        // that was not streamed tells them apart, and in a stream what came before.
+        "provider_error" | "PROVIDER_ERROR" | "agent_unavailable" => "died",
         "provider_timeout" | "agent_timeout" | "PROVIDER_TIMEOUT" => "silent",
         "invalid_request" | "validation_error" => "invalid",
-        // In a stream of the chat dialect the two have one code; what was streamed tells them apart.
-        "agent_unavailable" => "died",
         other => panic!("{other}"),
     }
 }
@@ -200,7 +196,7 @@ async fn where_nothing_is_found_the_dialects_differ_only_in_their_policy() {
     let model = "fake,tokens=5";
     for policy in [None, Some(NothingFound::Answer), Some(NothingFound::SaySo)] {
         let setup = Setup::of(model);
-        let setup = policy.into_iter().fold(setup, |setup, policy| setup.when_nothing_found(policy));
+        let setup = policy.into_iter().fold(setup, Setup::when_nothing_found);
         let world = setup.start().await;
         for way in WAYS {
             let says_so = match policy {

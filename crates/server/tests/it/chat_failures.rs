@@ -138,6 +138,22 @@ async fn retrieval_that_fails_is_told_before_any_model_is_asked() {
 }
 
 #[tokio::test]
+async fn an_embedder_that_fails_is_told_from_an_index_that_does() {
+    let world = Setup::of("fake").embedding_model("fake,status=500").answers_from_documents().start().await;
+    let document = json!({"repoUrl": "https://r", "filePath": "water.md", "text": "Water runs down."});
+    let ingest = Call::post_json("/api/documents/ingest", &json!({"documents": [document]}));
+    // Its words are soon there; its vectors never come. In an empty index nothing is looked for.
+    let ingesting = tokio::spawn(ingest.send(world.address));
+    let search = Call::post_json("/api/query", &json!({"query": "water"}));
+    while world.call(search.clone()).await.status == 200 {
+        tokio::task::yield_now().await;
+    }
+    let row = Row { chat: "embedding_failed", ..RETRIEVAL };
+    check_failure(&world, &row).await;
+    ingesting.abort();
+}
+
+#[tokio::test]
 async fn what_only_a_provider_in_the_process_can_say_has_its_row_too() {
     for (kind, row) in [
         (FailureKind::Overloaded, Row { status: 503, chat: "overloaded", staged: "OVERLOADED", tokens: 0 }),

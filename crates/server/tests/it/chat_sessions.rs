@@ -91,10 +91,10 @@ async fn a_cancel_ends_a_stream_as_its_dialect_says_and_a_plain_call_with_409() 
         let last = stream.rest().await.pop().expect("a terminal event comes");
         match dialect {
             Dialect::Chat => {
-                assert_eq!((&last["type"], &last["error_code"]), (&json!("error"), &json!("cancelled")))
+                assert_eq!((&last["type"], &last["error_code"]), (&json!("error"), &json!("cancelled")));
             }
             Dialect::Staged => {
-                assert_eq!((&last["type"], &last["content"]), (&json!("cancelled"), &json!({})))
+                assert_eq!((&last["type"], &last["content"]), (&json!("cancelled"), &json!({})));
             }
         }
     }

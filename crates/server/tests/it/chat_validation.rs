@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::Call;
 use crate::contracts::verdict;
+use crate::dice::{Dice, soak};
 use crate::harness::Setup;
 use crate::talk::{CHAT, CHAT_STREAM, Dialect};
 use crate::world::World;
@@ -181,4 +182,33 @@ async fn nothing_of_a_refused_question_is_left() {
     world.call(Call::post_json(CHAT, &refused)).await.chat_refusal(422, "validation_error").await;
     world.get(&format!("/conversations/{ID}")).await.chat_refusal(404, "not_found").await;
     assert_eq!(world.fake.chats(), []);
+}
+
+#[tokio::test]
+async fn bytes_that_were_changed_at_random_are_taken_or_refused_and_nothing_else() {
+    let world = Setup::of("fake,tokens=1").start().await;
+    let valid = [
+        json!({"query": "why?", "session_id": ID, "top_k": 5, "score_threshold": 0.5, "filters": {"page_title": ["a", "é"]}}),
+        json!({"message": "why?", "session_id": ID}),
+    ];
+    let mut dice = Dice::new(11);
+    for _ in 0..soak(300, 20_000) {
+        let mut body = valid[dice.below(2)].to_string().into_bytes();
+        for _ in 0..=dice.below(3) {
+            let at = dice.below(body.len());
+            match dice.below(4) {
+                0 => drop(body.remove(at)),
+                1 => body.insert(at, b"{}[]\",:\\0\xff"[dice.below(10)]),
+                2 => body[at] = u8::try_from(dice.below(256)).expect("a byte"),
+                _ => body.truncate(at + 1),
+            }
+        }
+        let path = if dice.below(2) == 0 { CHAT } else { CHAT_STREAM };
+        let answer = world.call(Call::post(path, body.clone())).await;
+        match answer.status {
+            200 => drop(answer.body().await),
+            404 => drop(answer.chat_refusal(404, "session_not_found").await),
+            _ => drop(answer.chat_refusal(422, "validation_error").await),
+        }
+    }
 }

@@ -74,6 +74,7 @@ impl Setup {
             answering: Answering {
                 temperature: 0.0,
                 context_tokens: 1_000,
+                least_share: 0.0,
                 nothing_found: None,
                 rewriting: Rewriting::Rule,
             },

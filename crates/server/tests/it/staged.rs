@@ -1,6 +1,9 @@
 //! The staged dialect: its events in order, its three scenarios, and a stream as it stands.
 
+use std::time::Duration;
+
 use domain::{Failure, FailureKind};
+use engine::Limits;
 use serde_json::{Value, json};
 use testing::{ScriptedRetriever, fake_text, fake_token};
 
@@ -8,7 +11,7 @@ use crate::client::Call;
 use crate::contracts::{check, verdict};
 use crate::harness::Setup;
 use crate::talk::{CHAT_STREAM, Dialect, finding, text, types};
-use crate::world::World;
+use crate::world::{World, time_passes};
 
 /// Asks, and reads the bytes of the whole stream.
 async fn bytes_of(world: &World, session: &str) -> String {
@@ -193,6 +196,23 @@ async fn clean_up_after_completion_error_and_cancellation() {
             assert_eq!(world.look_at_session(&session).await["status"], "active");
         }
         world.until_calls_ended().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_but_events_is_sent_however_long_the_silence() {
+    let patient = |limits: &mut Limits| limits.stall = Duration::from_secs(3600);
+    let world = finding("fake,stall=1", 1).limits(patient).start().await;
+    for dialect in [Dialect::Chat, Dialect::Staged] {
+        let session = world.session().await;
+        let mut stream = world.talk(dialect, &dialect.body(&session)).await;
+        stream.until(if dialect == Dialect::Chat { "chunk" } else { "token" }).await;
+        for _ in 0..4 {
+            time_passes(Duration::from_secs(16)).await;
+            world.settle().await;
+        }
+        world.cancel(&session, &stream.prompt()).await.no_content();
+        assert_eq!(stream.rest().await.len(), 1, "{dialect:?}");
     }
 }
 
