@@ -114,7 +114,7 @@ async fn given_of_four(least_share: f32) -> Vec<String> {
     let behaviour = Answering { least_share, ..answering() };
     let mut world = World::answering(Store::memory().finding(&Arc::new(retriever)), limits(), behaviour);
     let session = world.session().await;
-    let mut reader = world.ask(session, "When does a session expire?", None).await.unwrap();
+    let mut reader = world.ask(session, "When does a session expire?", None).await.expect("it is admitted");
     let call = world.calls.next().await;
     let given: Vec<_> = call.request().passages.iter().map(|passage| passage.title.clone()).collect();
     call.finish();

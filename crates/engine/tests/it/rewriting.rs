@@ -52,13 +52,13 @@ async fn converse(
         if number + 1 == questions.len() {
             asked.question.scope = scope.clone();
         }
-        let mut reader = world.engine.submit(&world.who, asked).await.unwrap();
+        let mut reader = world.engine.submit(&world.who, asked).await.expect("it is admitted");
         let call = world.calls.next().await;
         let asked = (call.request().question.clone(), call.request().history.len());
         call.text("With a call.");
         call.finish();
         let log = read_all(&mut reader).await;
-        let query = retriever.queries().last().unwrap().text.clone();
+        let query = retriever.queries().last().expect("something was looked for").text.clone();
         told = Some(Told { log, query, asked });
     }
     told.expect("something was asked")
@@ -94,7 +94,7 @@ async fn the_sentences_that_are_kept_of_a_long_passage_are_about_what_it_goes_on
     let mut world = World::with(Store::memory().finding(&retriever), limits());
     let session = world.session().await;
     for question in [FIRST, "How exactly?"] {
-        let mut reader = world.ask(session, question, None).await.unwrap();
+        let mut reader = world.ask(session, question, None).await.expect("it is admitted");
         let call = world.calls.next().await;
         assert!(call.request().passages[0].text.contains("A prompt is cancelled so."), "{question}");
         call.text("So.");
@@ -121,7 +121,7 @@ async fn nothing_is_rewritten_where_that_would_not_help() {
     ] {
         let told = converse(retriever, rewriting, questions, scope).await;
         assert_eq!((told.rewritten(), told.has_stage()), (None, false), "{what}");
-        assert_eq!(&told.query, questions.last().unwrap(), "{what}");
+        assert_eq!(&told.query, questions.last().expect("something was asked"), "{what}");
     }
 }
 
@@ -131,12 +131,12 @@ async fn rewritten_by(play: impl FnOnce(ScriptedCall)) -> Told {
     let behaviour = Answering { rewriting: Rewriting::Model, ..answering() };
     let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
     let session = world.session().await;
-    let mut reader = world.ask(session, FIRST, None).await.unwrap();
+    let mut reader = world.ask(session, FIRST, None).await.expect("it is admitted");
     let call = world.calls.next().await;
     call.text("With a call.");
     call.finish();
     read_all(&mut reader).await;
-    let mut reader = world.ask(session, SECOND, None).await.unwrap();
+    let mut reader = world.ask(session, SECOND, None).await.expect("it is admitted");
     let round = world.calls.next().await;
     assert!(round.request().question.contains(FIRST) && round.request().question.contains(SECOND));
     assert!(round.request().passages.is_empty());
@@ -148,7 +148,7 @@ async fn rewritten_by(play: impl FnOnce(ScriptedCall)) -> Told {
     let log = read_all(&mut reader).await;
     assert_eq!(text_of(&log), "So.", "nothing of the round is in the answer");
     assert!(!log.iter().any(|event| matches!(event.step, Step::Usage(_))), "nor what it took");
-    Told { log, query: retriever.queries().last().unwrap().text.clone(), asked }
+    Told { log, query: retriever.queries().last().expect("something was looked for").text.clone(), asked }
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,13 +185,13 @@ async fn a_client_that_leaves_ends_the_round_too() {
     let behaviour = Answering { rewriting: Rewriting::Model, ..answering() };
     let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
     let session = world.session().await;
-    let mut reader = world.ask(session, FIRST, None).await.unwrap();
+    let mut reader = world.ask(session, FIRST, None).await.expect("it is admitted");
     let call = world.calls.next().await;
     call.text("With a call.");
     call.finish();
     read_all(&mut reader).await;
     let asked = Ask { leaving: Leaving::Cancels, ..ask(session, SECOND, None) };
-    let reader = world.engine.submit(&world.who, asked).await.unwrap();
+    let reader = world.engine.submit(&world.who, asked).await.expect("it is admitted");
     let round = world.calls.next().await;
     let left = Instant::now();
     drop(reader);

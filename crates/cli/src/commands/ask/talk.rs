@@ -72,8 +72,8 @@ impl<P: Place> Talk<'_, P> {
                 Ok(End::Done) => {}
                 Ok(End::Interrupted) if lines.are_typed() => {}
                 Ok(last @ (End::Interrupted | End::Unread)) => return Ok(last),
-                Ok(End::Cancelled) => end = told("the prompt was cancelled by someone else".to_owned()),
-                Ok(End::Failed(message)) | Err(message) => end = told(message),
+                Ok(End::Cancelled) => end = told("the prompt was cancelled by someone else"),
+                Ok(End::Failed(message)) | Err(message) => end = told(&message),
             }
             // Somebody who types has seen it, and goes on or not.
             if lines.are_typed() {
@@ -117,7 +117,7 @@ impl<P: Place> Talk<'_, P> {
 }
 
 /// Tells what went wrong with one question of several; the others are asked all the same.
-fn told(message: String) -> End {
+fn told(message: &str) -> End {
     eprintln!("wellspring: {message}");
     End::Failed("not every question was answered".to_owned())
 }
