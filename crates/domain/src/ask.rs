@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{PromptId, SessionId, StorageError, TraceId};
@@ -18,14 +19,38 @@ pub const MAX_KEY_CHARS: usize = 200;
 pub struct Ask {
     /// The session it belongs to.
     pub session: SessionId,
+    /// What is done if that session is not there, or was idle too long.
+    pub opening: Opening,
     /// What is asked.
     pub question: Question,
     /// What is done if nothing is found for it.
     pub nothing_found: NothingFound,
+    /// What becomes of the prompt when its client leaves.
+    pub leaving: Leaving,
     /// A retry with the same key joins the prompt that has it.
     pub key: Option<String>,
     /// The trace of the request.
     pub trace: TraceId,
+}
+
+/// Which sessions a question may be asked in. One that was ended takes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// One that is there and was not idle too long.
+    Alive,
+    /// One that is there; if it was idle too long, it goes on where it was.
+    Revived,
+    /// The same; if it is not there, it is made.
+    Made,
+}
+
+/// What becomes of a prompt when its last reader leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It goes on for a while, so that the reader can come back.
+    GoesOn,
+    /// It is cancelled at once.
+    Cancels,
 }
 
 /// What is done with a question for which nothing is found.
@@ -38,16 +63,44 @@ pub enum NothingFound {
 }
 
 /// What is asked. Two requests with one key are the same request if their questions are equal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The words.
     pub text: String,
     /// How many passages to find.
     pub top_k: u32,
     /// Where to look for them.
-    pub filters: Filters,
+    pub scope: Scope,
     /// The one provider to ask, instead of the configured order.
     pub provider: Option<String>,
+}
+
+/// Where passages are looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scope {
+    /// In the knowledge base.
+    Knowledge {
+        /// Which documents may be found.
+        filters: Filters,
+        /// Passages whose cosine with the question is less are left out.
+        threshold: Option<f32>,
+    },
+    /// In this text, which came with the question, and nowhere else.
+    Selection(Arc<str>),
+}
+
+impl Default for Scope {
+    /// The whole knowledge base.
+    fn default() -> Self {
+        Self::within(Filters::new())
+    }
+}
+
+impl Scope {
+    /// What of the knowledge base passes these filters.
+    pub fn within(filters: Filters) -> Self {
+        Self::Knowledge { filters, threshold: None }
+    }
 }
 
 /// Which documents may be found: every field must match, by any of its values.
@@ -66,6 +119,10 @@ pub enum FilterField {
     Collection,
     /// The title.
     Title,
+    /// Where a reader can open it.
+    SourceUrl,
+    /// The innermost heading above a chunk.
+    SectionHeading,
     /// A metadata entry.
     Metadata(String),
 }

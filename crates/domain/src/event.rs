@@ -26,8 +26,11 @@ pub type Batch = Arc<[Event]>;
 pub enum Step {
     /// The prompt was admitted.
     Accepted(Box<Accepted>),
-    /// A stage of finding passages began or ended.
+    /// A stage on the way to the answer began or ended.
     Stage(Stage),
+    /// What is looked for instead of the question, which goes on from an earlier one. At most once, and before
+    /// anything is looked for.
+    Rewritten(Box<str>),
     /// What was found, exactly as the model is given it. At most once, and before anything of the answer.
     Passages(Box<Passages>),
     /// A provider answers. Comes with its first text, reasoning or tool call.

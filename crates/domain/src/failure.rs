@@ -46,8 +46,10 @@ pub enum FailureKind {
     EmptyAnswer,
     /// The question is larger than the model's window.
     TooLong,
-    /// Passages could not be found, or the question not embedded.
+    /// Passages could not be found.
     Retrieval,
+    /// The question could not be embedded, so that nothing could be found for it.
+    Embedding,
     /// No room in the model's queue.
     Overloaded,
     /// The server stopped, or lost its journal.
@@ -71,7 +73,12 @@ impl FailureKind {
             | Self::EmptyAnswer
             | Self::TooLong
             | Self::Overloaded => true,
-            Self::Stalled | Self::Died | Self::Retrieval | Self::Interrupted | Self::Internal => false,
+            Self::Stalled
+            | Self::Died
+            | Self::Retrieval
+            | Self::Embedding
+            | Self::Interrupted
+            | Self::Internal => false,
         }
     }
 

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use crate::{Event, Outcome, Principal, PromptId, Session, SessionId, Step, StorageError, Timestamp};
+use crate::{
+    Event, MessageId, Outcome, Passages, Principal, PromptId, Scope, Session, SessionId, Step, StorageError,
+    Timestamp,
+};
 
 /// A prompt as it stands: what its log tells in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +82,44 @@ impl Turn {
     }
 }
 
+/// A turn as a conversation shows it, with what the answer was given: a pure function of the prompt's log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// The prompt, which is the question as a message.
+    pub prompt: PromptId,
+    /// The answer as a message.
+    pub answer: MessageId,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// When the answer came to its end.
+    pub answered_at: Timestamp,
+    /// Where passages were looked for.
+    pub scope: Scope,
+    /// What was said.
+    pub turn: Turn,
+    /// How many passages were found, and those that the model was given.
+    pub passages: Passages,
+}
+
+impl Exchange {
+    /// The exchange that an ended log tells of; none if there was no text.
+    pub fn of<'a>(log: impl IntoIterator<Item = &'a Event> + Clone) -> Option<Self> {
+        let turn = Turn::of(log.clone())?;
+        let (mut accepted, mut passages, mut answered_at) = (None, Passages::default(), None);
+        for event in log {
+            answered_at = Some(event.at);
+            match &event.step {
+                Step::Accepted(first) => accepted = Some((first, event.at)),
+                Step::Passages(found) => passages.clone_from(found),
+                _ => {}
+            }
+        }
+        let (accepted, asked_at) = accepted?;
+        let (prompt, answer, scope) = (accepted.prompt, accepted.answer, accepted.question.scope.clone());
+        Some(Self { prompt, answer, asked_at, answered_at: answered_at?, scope, turn, passages })
+    }
+}
+
 /// Reads what is kept, and forgets it.
 #[async_trait]
 pub trait History: Send + Sync {
@@ -87,6 +128,14 @@ pub trait History: Send + Sync {
 
     /// The turns that lead to `last`, walked along `follows`: at most `limit`, the oldest first.
     async fn thread(&self, who: &Principal, last: PromptId, limit: usize) -> Result<Vec<Turn>, StorageError>;
+
+    /// What was said in a session: the newest exchanges, at most `limit`, the oldest of them first.
+    async fn conversation(
+        &self,
+        who: &Principal,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Vec<Exchange>, StorageError>;
 
     /// Sessions made before the given one, the newest first.
     async fn sessions(

@@ -20,20 +20,21 @@ mod text;
 mod time;
 
 pub use ask::{
-    Ask, CancelReason, FilterField, Filters, MAX_KEY_CHARS, NothingFound, Question, Rejection, TOP_K,
+    Ask, CancelReason, FilterField, Filters, Leaving, MAX_KEY_CHARS, NothingFound, Opening, Question,
+    Rejection, Scope, TOP_K,
 };
 pub use catalog::{
-    Catalog, Changes, Filed, Filing, Indexed, Known, NewDocument, Piece, Published, Unembedded,
+    Catalog, Changes, Filed, Filing, Indexed, Known, Matching, NewDocument, Piece, Published, Unembedded,
 };
 pub use document::{Chunk, ChunkKind, Document, Metadata, Place, Source};
 pub use embedder::{Embedder, Shape, TokenCounter, Urgency};
 pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Passages, Step};
 pub use failure::{Failure, FailureKind};
-pub use history::{History, Prompt, PromptStatus, Turn, Which};
+pub use history::{Exchange, History, Prompt, PromptStatus, Turn, Which};
 pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
 pub use ingest::{Ingest, IngestStage, Ingested, NotIngested, RawDocument};
 pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
-pub use passage::{Citation, Passage};
+pub use passage::{Citation, Passage, char_count, line_ends};
 pub use principal::Principal;
 pub use provider::{FinishReason, ModelEvent, ModelStream, Provider, Request, Standing, ToolCall, Usage};
 pub use retriever::{Candidate, Found, Hit, Index, Query, Retriever, Search, Stage, StageName};

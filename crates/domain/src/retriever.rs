@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Changes, ChunkId, DocumentId, Failure, Filters, Passage, Principal, StorageError};
+use crate::{Changes, ChunkId, DocumentId, Failure, Matching, Passage, Principal, Scope, StorageError};
 
 /// What is searched. Derived from the catalog, and made anew from it when it is missing or of another kind.
 #[async_trait]
@@ -31,8 +31,8 @@ pub struct Search {
     pub text: String,
     /// Their vector, if there is one.
     pub vector: Option<Vec<f32>>,
-    /// Only chunks of these documents.
-    pub documents: Option<Vec<DocumentId>>,
+    /// Only what passed filters, if there were any.
+    pub within: Option<Matching>,
     /// How many by words, and how many by meaning.
     pub limit: usize,
 }
@@ -57,6 +57,9 @@ pub struct Candidate {
 /// Finds passages for a question.
 #[async_trait]
 pub trait Retriever: Send + Sync {
+    /// Whether there is nothing in the knowledge base that could be found.
+    fn is_empty(&self) -> bool;
+
     /// Finds passages, best first, and tells the stages as they begin and end.
     async fn retrieve(
         &self,
@@ -72,11 +75,9 @@ pub struct Query {
     /// The words.
     pub text: String,
     /// Where to look.
-    pub filters: Filters,
+    pub scope: Scope,
     /// How many passages.
     pub limit: usize,
-    /// Passages whose cosine is less are left out.
-    pub threshold: Option<f32>,
 }
 
 /// What was found.
@@ -103,7 +104,7 @@ pub struct Hit {
     pub reranked: Option<(usize, f32)>,
 }
 
-/// A stage of finding.
+/// A stage on the way to an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// It began.
@@ -122,6 +123,8 @@ pub enum Stage {
 /// Which stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageName {
+    /// A question that goes on from an earlier one is made into one that stands alone.
+    Rewriting,
     /// Candidates are found.
     Retrieval,
     /// They are put in order.

@@ -116,7 +116,7 @@ pub struct Ending {
 /// Keeps sessions.
 #[async_trait]
 pub trait Sessions: Send + Sync {
-    /// Keeps a new session.
+    /// Keeps a new session. One that is there already stays as it is.
     async fn create(&self, who: &Principal, session: Session) -> Result<(), StorageError>;
 
     /// The session with this id.

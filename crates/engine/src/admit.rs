@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Accepted, Ask, Claim, MAX_KEY_CHARS, MessageId, NewPrompt, NothingFound, Principal, PromptId, Provider,
-    Rejection,
+    Accepted, Ask, Claim, Leaving, MAX_KEY_CHARS, MessageId, NewPrompt, NewSession, Opening, Principal,
+    PromptId, Provider, Rejection, Scope, Session, Timestamp,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -41,8 +41,7 @@ impl Engine {
         if self.shared.running.is_closed() {
             return Err(Rejection::Stopping);
         }
-        let session =
-            self.shared.ports.sessions.find(who, ask.session).await?.ok_or(Rejection::SessionNotUsable)?;
+        let session = self.open(who, &ask).await?;
         let name = ask.question.provider.as_deref();
         let provider = self.shared.providers.choose(name, session.owner.as_deref())?.clone();
         let mut refused = Rejection::Stopping;
@@ -69,6 +68,18 @@ impl Engine {
         Err(refused)
     }
 
+    /// The session that is asked in; one that a question may begin is made.
+    async fn open(&self, who: &Principal, ask: &Ask) -> Result<Session, Rejection> {
+        let sessions = &self.shared.ports.sessions;
+        let found = sessions.find(who, ask.session).await?;
+        if let (None, Opening::Made) = (&found, ask.opening) {
+            let new = Session::new(ask.session, NewSession::default(), self.shared.ports.clock.now());
+            sessions.create(who, new).await?;
+            return sessions.find(who, ask.session).await?.ok_or(Rejection::SessionNotUsable);
+        }
+        found.ok_or(Rejection::SessionNotUsable)
+    }
+
     fn validate(&self, ask: &Ask) -> Result<(), Rejection> {
         let invalid = |message: String| Err(Rejection::Invalid(message));
         let question = &ask.question;
@@ -83,6 +94,17 @@ impl Engine {
             return invalid(format!(
                 "the prompt has {chars} characters; at most {longest} are allowed (limits.question_chars)"
             ));
+        }
+        if let Scope::Selection(text) = &question.scope {
+            let chars = text.chars().count();
+            if text.trim().is_empty() {
+                return invalid("the selection is empty: select what the question is about".to_owned());
+            }
+            if chars > longest {
+                return invalid(format!(
+                    "the selection has {chars} characters; at most {longest} are allowed (limits.question_chars)"
+                ));
+            }
         }
         let key_chars = ask.key.as_ref().map(|key| key.chars().count());
         if key_chars.is_some_and(|chars| chars == 0 || chars > MAX_KEY_CHARS) {
@@ -106,14 +128,14 @@ impl Engine {
             let starting = self.shared.starting.read().await;
             if let Ok(slot) = self.shared.streams.clone().try_acquire_owned() {
                 let new = self.new_prompt(ask, provider, true);
-                return self.start(who, new, ask.nothing_found, provider, permit?, slot).await;
+                return self.start(who, new, ask, provider, permit?, slot).await;
             }
             // Whoever has the last stream may be starting the very prompt that has this one's key.
             drop(starting);
             drop(self.shared.starting.write().await);
             claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
         }
-        self.admit_to_running(who, claim, permit?).await
+        self.admit_to_running(who, ask, claim, permit?).await
     }
 
     /// Starts a prompt, unless the journal has changed its mind. The prompt is among the running ones before
@@ -122,14 +144,14 @@ impl Engine {
         &self,
         who: &Principal,
         new: NewPrompt,
-        nothing_found: NothingFound,
+        ask: &Ask,
         provider: &Arc<dyn Provider>,
         permit: OwnedSemaphorePermit,
         slot: OwnedSemaphorePermit,
     ) -> Result<Admitted, Rejection> {
         let at = new.at;
         let live = Arc::new(Live::new(who.clone(), new.accepted.session, new.accepted.prompt));
-        let stake = live.stake(self.shared.limits.resume);
+        let stake = live.stake(self.lingering(ask.leaving));
         if !self.shared.running.add(&live) {
             return Err(Rejection::Stopping);
         }
@@ -139,13 +161,14 @@ impl Engine {
                 let reader = Reader::of_live(&live, stake, permit);
                 added.keep();
                 let (engine, provider) = (self.clone(), provider.clone());
+                let nothing_found = ask.nothing_found;
                 let task = Task { engine, live, run, provider, nothing_found, slot };
                 task.spawn(accepted, at);
                 Ok(Admitted::Reader(reader))
             }
             claim => {
                 drop((added, slot));
-                self.admit_to_running(who, claim, permit).await
+                self.admit_to_running(who, ask, claim, permit).await
             }
         }
     }
@@ -154,12 +177,16 @@ impl Engine {
     async fn admit_to_running(
         &self,
         who: &Principal,
+        ask: &Ask,
         claim: Claim,
         permit: OwnedSemaphorePermit,
     ) -> Result<Admitted, Rejection> {
         match claim {
             Claim::Joined(prompt) => {
-                let Some(reader) = self.join(who, prompt, permit).await? else { return Ok(Admitted::Again) };
+                let lingering = self.lingering(ask.leaving);
+                let Some(reader) = self.join(who, prompt, lingering, permit).await? else {
+                    return Ok(Admitted::Again);
+                };
                 self.touch(who, reader.session()).await;
                 Ok(Admitted::Reader(reader))
             }
@@ -179,12 +206,13 @@ impl Engine {
         &self,
         who: &Principal,
         prompt: PromptId,
+        lingering: Duration,
         permit: OwnedSemaphorePermit,
     ) -> Result<Option<Reader>, Rejection> {
         let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) else {
-            return self.attach(who, prompt, Interest::Stake, permit).await.map(Some);
+            return self.attach(who, prompt, Interest::Stake(lingering), permit).await.map(Some);
         };
-        let Some(stake) = live.stake(self.shared.limits.resume) else {
+        let Some(stake) = live.stake(lingering) else {
             let _ = timeout(YIELD, live.log.ended()).await;
             return Ok(None);
         };
@@ -203,7 +231,19 @@ impl Engine {
             first_choice: provider.model(),
             trace: ask.trace,
         };
-        NewPrompt { accepted: Box::new(accepted), at, alive_since: at.minus(self.shared.limits.idle), room }
+        let alive_since = match ask.opening {
+            Opening::Alive => at.minus(self.shared.limits.idle),
+            Opening::Revived | Opening::Made => Timestamp::from_micros(i64::MIN),
+        };
+        NewPrompt { accepted: Box::new(accepted), at, alive_since, room }
+    }
+
+    /// How long a prompt goes on when a reader has left.
+    fn lingering(&self, leaving: Leaving) -> Duration {
+        match leaving {
+            Leaving::GoesOn => self.shared.limits.resume,
+            Leaving::Cancels => Duration::ZERO,
+        }
     }
 
     /// A prompt that nobody reads any more is abandoned at once when its session asks again. True if it has

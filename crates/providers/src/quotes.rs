@@ -156,6 +156,7 @@ mod tests {
             section: None,
             subsection: None,
             lines: None,
+            chars: None,
             text: text.to_owned(),
             score: 0.5,
         }

@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Cause, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Principal, Prompt, PromptId,
-    PromptStatus, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, Turn, Which,
+    Batch, Cause, Claim, Ended, Ending, Event, Exchange, History, Journal, NewPrompt, Principal, Prompt,
+    PromptId, PromptStatus, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, Turn, Which,
 };
 
 use cache::Cache;
@@ -181,6 +181,22 @@ impl History for Durable {
     async fn thread(&self, who: &Principal, last: PromptId, limit: usize) -> Result<Vec<Turn>, StorageError> {
         let who = who.clone();
         self.database.read(move |db| prompts::thread(db, &who, last, limit)).await
+    }
+
+    async fn conversation(
+        &self,
+        who: &Principal,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Vec<Exchange>, StorageError> {
+        let tenant = who.clone();
+        let said = self.database.read(move |db| prompts::newest_turns(db, &tenant, session, limit)).await?;
+        let mut exchanges = Vec::with_capacity(said.len());
+        for prompt in said.into_iter().rev() {
+            let log = self.read(who, prompt).await?.unwrap_or_default();
+            exchanges.extend(Exchange::of(log.iter().flat_map(|batch| batch.iter())));
+        }
+        Ok(exchanges)
     }
 
     async fn sessions(

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use domain::{
-    Accepted, Batch, Citation, Claim, Ended, Ending, Event, History, Journal, NewPrompt, Outcome, Passage,
-    Principal, Prompt, PromptId, PromptStatus, Run, Session, SessionEnd, SessionId, Sessions, Step,
-    StorageError, Timestamp, Turn, Which,
+    Accepted, Batch, Citation, Claim, Ended, Ending, Event, Exchange, History, Journal, NewPrompt, Outcome,
+    Passage, Principal, Prompt, PromptId, PromptStatus, Run, Scope, Session, SessionEnd, SessionId, Sessions,
+    Step, StorageError, Timestamp, Turn, Which,
 };
 
 /// Keeps everything in memory.
@@ -43,6 +43,10 @@ impl Memory {
 impl Sessions for Memory {
     async fn create(&self, who: &Principal, session: Session) -> Result<(), StorageError> {
         let mut state = self.state();
+        let name = (who.clone(), session.id);
+        if state.sessions.contains_key(&name) {
+            return Ok(());
+        }
         let weight = session_weight(&session);
         while state.sessions.len() >= self.limits.sessions || state.session_bytes + weight > self.limits.bytes
         {
@@ -51,7 +55,6 @@ impl Sessions for Memory {
             }
         }
         state.session_bytes += weight;
-        let name = (who.clone(), session.id);
         state.idle_order.insert((session.last_active_at, name.clone()));
         state.sessions.insert(name, SessionEntry { session, keys: HashMap::new(), last_turn: None });
         Ok(())
@@ -135,6 +138,25 @@ impl History for Memory {
         }
         turns.reverse();
         Ok(turns)
+    }
+
+    async fn conversation(
+        &self,
+        who: &Principal,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Vec<Exchange>, StorageError> {
+        let state = self.state();
+        let prompts = state.prompts.iter().filter(|((tenant, _), _)| tenant == who);
+        let ended = prompts.map(|(_, prompt)| prompt).filter(|prompt| prompt.ended.is_some());
+        let mut said: Vec<_> =
+            ended.filter(|prompt| prompt.accepted.session == session && prompt.token_count > 0).collect();
+        said.sort_unstable_by_key(|prompt| prompt.accepted.prompt);
+        let newest = &said[said.len().saturating_sub(limit)..];
+        Ok(newest
+            .iter()
+            .filter_map(|prompt| Exchange::of(prompt.log.iter().flat_map(|batch| batch.iter())))
+            .collect())
     }
 
     async fn sessions(
@@ -403,15 +425,21 @@ fn weight(step: &Step) -> usize {
         },
         Step::Passages(passages) => passages.in_prompt.iter().map(passage_weight).sum(),
         Step::Citations(citations) => citations.iter().map(citation_weight).sum(),
+        Step::Rewritten(query) => query.len(),
         Step::Stage(_) | Step::Started(_) | Step::Usage(_) => 0,
     }
 }
 
 fn question_weight(accepted: &Accepted) -> usize {
     let question = &accepted.question;
-    let filters: usize = question.filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum();
+    let scope: usize = match &question.scope {
+        Scope::Knowledge { filters, .. } => {
+            filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum()
+        }
+        Scope::Selection(text) => text.len(),
+    };
     let texts = [Some(&question.text), question.provider.as_ref(), accepted.key.as_ref()];
-    filters + texts.into_iter().flatten().map(String::len).sum::<usize>()
+    scope + texts.into_iter().flatten().map(String::len).sum::<usize>()
 }
 
 fn passage_weight(passage: &Passage) -> usize {

@@ -61,6 +61,10 @@ impl ScriptedRetriever {
 
 #[async_trait]
 impl Retriever for ScriptedRetriever {
+    fn is_empty(&self) -> bool {
+        matches!(&self.finds, Finds::Passages(passages) if passages.is_empty())
+    }
+
     async fn retrieve(
         &self,
         _: &Principal,
@@ -115,6 +119,7 @@ pub fn passage(title: &str, text: &str) -> Passage {
         section: None,
         subsection: None,
         lines: Some((1, lines)),
+        chars: None,
         text: text.to_owned(),
         score: 0.8,
     }

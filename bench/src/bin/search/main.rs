@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use domain::{
-    Catalog, Changes, ChunkId, Embedder, Failure, Filters, Found, Index, Principal, Query, Retriever, Search,
+    Catalog, Changes, ChunkId, Embedder, Failure, Found, Index, Principal, Query, Retriever, Scope, Search,
     Urgency,
 };
 use models::embedder::{BertEmbedder, Limits};
@@ -127,7 +127,7 @@ impl Bench {
             who: Principal::local(),
             text: text.to_owned(),
             vector: vector.cloned(),
-            documents: None,
+            within: None,
             limit: 100,
         };
         figures.time("index, by words alone", self.index.search(search(text, None))).await;
@@ -150,7 +150,7 @@ impl Bench {
     async fn retrieve(&self, embedder: Arc<dyn Embedder>, text: &str) -> Result<Found, Failure> {
         let (catalog, index) = (Arc::clone(&self.knowledge) as _, Arc::clone(&self.index) as _);
         let retriever = HybridRetriever::new(catalog, index, embedder, Fusion::Weighted);
-        let query = Query { text: text.to_owned(), filters: Filters::new(), limit: 10, threshold: None };
+        let query = Query { text: text.to_owned(), scope: Scope::default(), limit: 10 };
         retriever.retrieve(&Principal::local(), query, &|_| {}).await
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use domain::{Document, DocumentId, Hit, Query, Rejection};
+use domain::{Document, DocumentId, Hit, Query, Rejection, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,9 +54,9 @@ pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Reje
         .ok()
         .filter(|_| K.contains(&k))
         .ok_or_else(|| Rejection::Invalid(format!("k is {k}; it must be {} to {}", K.start(), K.end())))?;
-    let filters = filters::decode(request.filters.unwrap_or_default())?;
+    let filters = filters::decode(request.filters.unwrap_or_default(), &filters::DOCUMENT)?;
     Ok(QueryRequest {
-        query: Query { text: request.query, filters, limit, threshold: None },
+        query: Query { text: request.query, scope: Scope::within(filters), limit },
         full_text: request.include_full_text.unwrap_or_default(),
         explain: request.explain.unwrap_or_default(),
     })
@@ -179,6 +179,7 @@ mod tests {
             section: None,
             subsection: None,
             lines: None,
+            chars: None,
             text: "Pumps lift water.".to_owned(),
             score: 0.5,
         };

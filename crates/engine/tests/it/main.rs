@@ -1,7 +1,10 @@
 //! The engine over real ports, on paused time.
 
+mod conversations;
 mod model;
 mod passages;
 mod places;
 mod prompts;
+mod rewriting;
+mod selections;
 mod world;

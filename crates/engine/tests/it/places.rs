@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Claim, Ending, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run, Session, SessionId,
-    Sessions, StorageError, Timestamp, Turn, Which,
+    Batch, Claim, Ending, Exchange, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run, Session,
+    SessionId, Sessions, StorageError, Timestamp, Turn, Which,
 };
 use storage::{Durability, Durable, DurableSettings, JournalLimits};
 use tempfile::TempDir;
@@ -165,6 +165,15 @@ impl History for Mortal {
 
     async fn thread(&self, who: &Principal, last: PromptId, limit: usize) -> Result<Vec<Turn>, StorageError> {
         self.durable().await.thread(who, last, limit).await
+    }
+
+    async fn conversation(
+        &self,
+        who: &Principal,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Vec<Exchange>, StorageError> {
+        self.durable().await.conversation(who, session, limit).await
     }
 
     async fn sessions(

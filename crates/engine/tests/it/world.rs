@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use domain::{
-    Ask, Ended, Event, History, Journal, NewSession, NothingFound, Principal, Provider, Question, Rejection,
-    Retriever, SessionId, Sessions, Step, TraceId,
+    Ask, Ended, Event, History, Journal, Leaving, NewSession, NothingFound, Opening, Principal, Provider,
+    Question, Rejection, Retriever, Scope, SessionId, Sessions, Step, TraceId,
 };
-use engine::{Answering, Engine, Limits, Ports, Providers, Reader};
+use engine::{Answering, Engine, Limits, Ports, Providers, Reader, Rewriting};
 use storage::{Memory, MemoryLimits};
 use testing::{PausedClock, ScriptedCalls, ScriptedProvider, ScriptedRetriever};
 
@@ -67,7 +67,13 @@ pub(crate) fn limits() -> Limits {
 }
 
 pub(crate) fn answering() -> Answering {
-    Answering { temperature: 0.0, context_tokens: 400, nothing_found: None }
+    Answering {
+        temperature: 0.0,
+        context_tokens: 400,
+        least_share: 0.85,
+        nothing_found: None,
+        rewriting: Rewriting::Rule,
+    }
 }
 
 impl World {
@@ -116,11 +122,13 @@ impl World {
 }
 
 pub(crate) fn ask(session: SessionId, text: &str, key: Option<&str>) -> Ask {
-    let question = Question { text: text.to_owned(), top_k: 5, filters: BTreeMap::new(), provider: None };
+    let question = Question { text: text.to_owned(), top_k: 5, scope: Scope::default(), provider: None };
     Ask {
         session,
+        opening: Opening::Alive,
         question,
         nothing_found: NothingFound::Answer,
+        leaving: Leaving::GoesOn,
         key: key.map(str::to_owned),
         trace: TraceId::random(),
     }

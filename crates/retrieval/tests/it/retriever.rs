@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Query, Retriever, Shape, Stage,
+    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Query, Retriever, Scope, Shape, Stage,
     StageName, TokenCounter, Urgency,
 };
 use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
@@ -56,11 +56,11 @@ async fn filters_limit_and_threshold_leave_passages_out() {
     let dogs = Filters::from([(FilterField::FilePath, ["dogs.md".to_owned()].into())]);
     let nobody = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     for (query, expected) in [
-        (Query { filters: dogs, ..query("cats sleep") }, 1),
-        (Query { filters: nobody, ..query("cats sleep") }, 0),
+        (Query { scope: Scope::within(dogs), ..query("cats sleep") }, 1),
+        (Query { scope: Scope::within(nobody), ..query("cats sleep") }, 0),
         (Query { limit: 2, ..query("cats sleep") }, 2),
-        (Query { threshold: Some(0.99), ..query("cats.md cats sleep") }, 1),
-        (Query { threshold: Some(1.1), ..query("cats sleep") }, 0),
+        (Query { scope: at_least(0.99), ..query("cats.md cats sleep") }, 1),
+        (Query { scope: at_least(1.1), ..query("cats sleep") }, 0),
     ] {
         let found = world.retrieve(&Principal::local(), query.clone()).await.0;
         assert_eq!(found.passages.len(), expected, "{query:?}");
@@ -76,6 +76,63 @@ async fn one_tenant_finds_nothing_of_another() {
 }
 
 #[tokio::test]
+async fn a_filter_of_chunks_leaves_out_the_others_of_their_document() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let many: Vec<String> = (0..300).map(|number| format!("cats sleep {number}")).collect();
+    world.library.put("many.md", &many.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.follower.caught_up().await.unwrap();
+    // However many of their document's chunks come before them.
+    let urls = ["/many.md#line-280", "/cats.md#line-2"].map(str::to_owned);
+    let scope = Scope::within(Filters::from([(FilterField::SourceUrl, urls.into())]));
+    let found = world.retrieve(&Principal::local(), Query { scope, ..query("cats sleep") }).await.0;
+    let mut texts: Vec<_> = found.passages.iter().map(|hit| hit.passage.text.as_str()).collect();
+    texts.sort_unstable();
+    assert_eq!(texts, ["cats eat", "cats sleep 279"]);
+    assert_eq!(found.candidates, 2);
+}
+
+#[tokio::test]
+async fn a_selection_is_the_only_thing_that_is_searched() {
+    for name in [MODEL, GATED] {
+        let world = World::named(name, FAKE, Fusion::Weighted).await;
+        let text = format!("dogs bark {}\r\n\r\ncats 🙂 purr {}", "loud ".repeat(150), "soft ".repeat(150));
+        let scope = Scope::Selection(text.as_str().into());
+        let (found, stages) =
+            world.retrieve(&Principal::local(), Query { scope, ..query("who purrs softly and soft") }).await;
+        let passages: Vec<_> = found.passages.iter().map(|hit| &hit.passage).collect();
+        assert_eq!(passages.len(), 2);
+        assert!(passages[0].text.starts_with("cats 🙂 purr") && passages[0].lines == Some((3, 3)));
+        for passage in passages {
+            let (start, end) = passage.chars.expect("a place in the selection");
+            let quoted: String = text.chars().take(end as usize).skip(start as usize).collect();
+            assert_eq!(quoted, passage.text);
+        }
+        // The gate is open, even for a model whose cosines it knows.
+        assert!(found.is_relevant);
+        let told = [(StageName::Retrieval, 2), (StageName::Reranking, 2)];
+        assert_eq!(names_and_counts(&stages), told);
+        let limited =
+            Query { scope: Scope::Selection(text.into()), limit: 1, ..query("who purrs softly and soft") };
+        assert_eq!(world.retrieve(&Principal::local(), limited).await.0.passages.len(), 1);
+        assert_eq!(world.ask("purr").await.candidates, 3, "nothing of it was written");
+    }
+}
+
+#[tokio::test]
+async fn a_selection_is_searched_where_the_knowledge_base_is_empty() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let empty = HybridRetriever::new(
+        Library::new(Knowledge::in_memory()).catalog(),
+        Arc::new(EmbeddedIndex::in_memory(MODEL).unwrap()),
+        Arc::clone(&world.embedder) as Arc<dyn Embedder>,
+        Fusion::Weighted,
+    );
+    let scope = Scope::Selection("cats purr".into());
+    let found = empty.retrieve(&Principal::local(), Query { scope, ..query("cats") }, &|_| {}).await.unwrap();
+    assert_eq!(found.passages.len(), 1);
+}
+
+#[tokio::test]
 async fn stages_are_told_as_they_begin_and_end() {
     let found_and_reranked = [(StageName::Retrieval, 3), (StageName::Reranking, 2)];
     check_stages(Fusion::Weighted, MODEL, None, &found_and_reranked).await;
@@ -86,8 +143,9 @@ async fn stages_are_told_as_they_begin_and_end() {
 async fn no_reranking_is_told_where_nothing_is_found() {
     let no_candidates = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     let world = World::new(FAKE, Fusion::Weighted).await;
-    let (_, stages) =
-        world.retrieve(&Principal::local(), Query { filters: no_candidates, ..query("cats") }).await;
+    let (_, stages) = world
+        .retrieve(&Principal::local(), Query { scope: Scope::within(no_candidates), ..query("cats") })
+        .await;
     assert_eq!(names_and_counts(&stages), [(StageName::Retrieval, 0)]);
 
     check_stages(Fusion::Weighted, MODEL, Some(1.1), &[(StageName::Retrieval, 3)]).await;
@@ -97,7 +155,11 @@ async fn no_reranking_is_told_where_nothing_is_found() {
 /// Which stages are told of a question that two passages are wanted for.
 async fn check_stages(fusion: Fusion, model: &str, threshold: Option<f32>, expected: &[(StageName, usize)]) {
     let world = World::named(model, FAKE, fusion).await;
-    let query = Query { limit: 2, threshold, ..query("quartz glows purple") };
+    let query = Query {
+        limit: 2,
+        scope: Scope::Knowledge { filters: Filters::new(), threshold },
+        ..query("quartz glows purple")
+    };
     let (_, stages) = world.retrieve(&Principal::local(), query).await;
     assert_eq!(names_and_counts(&stages), expected);
 }
@@ -226,7 +288,11 @@ impl Embedder for Named {
 }
 
 fn query(text: &str) -> Query {
-    Query { text: text.to_owned(), filters: Filters::new(), limit: 10, threshold: None }
+    Query { text: text.to_owned(), scope: Scope::default(), limit: 10 }
+}
+
+fn at_least(cosine: f32) -> Scope {
+    Scope::Knowledge { filters: Filters::new(), threshold: Some(cosine) }
 }
 
 fn settings(base_url: &str, model: &str) -> HttpEmbedder {

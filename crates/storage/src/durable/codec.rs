@@ -27,6 +27,7 @@ const ENDED: u8 = 7;
 const STAGE: u8 = 8;
 const PASSAGES: u8 = 9;
 const CITATIONS: u8 = 10;
+const REWRITTEN: u8 = 11;
 
 /// Appends a batch to `out`.
 pub(crate) fn encode(batch: &[Event], out: &mut Vec<u8>) {
@@ -65,6 +66,7 @@ fn encode_event(step: &Step, micros: u64, out: &mut Vec<u8>) {
         Step::Reasoning(text) => put(REASONING, text.as_bytes()),
         Step::Accepted(accepted) => put(ACCEPTED, &json(&AcceptedRecord::from(&**accepted))),
         Step::Stage(stage) => put(STAGE, &json(&StageRecord::from(stage))),
+        Step::Rewritten(query) => put(REWRITTEN, query.as_bytes()),
         Step::Passages(passages) => put(PASSAGES, &json(&PassagesRecord::from(&**passages))),
         Step::Citations(citations) => {
             put(CITATIONS, &json(&citations.iter().map(CitationRecord::from).collect::<Vec<_>>()));
@@ -142,6 +144,7 @@ fn draft(tag: u8, body: &[u8], texts: &mut String) -> Option<Draft> {
         TOOL_CALL => Draft::Whole(Step::ToolCall(Box::new(record::<ToolCallRecord>(body)?.into()))),
         USAGE => Draft::Whole(Step::Usage(record::<UsageRecord>(body)?.into())),
         STAGE => Draft::Whole(Step::Stage(record::<StageRecord>(body)?.into())),
+        REWRITTEN => Draft::Whole(Step::Rewritten(str::from_utf8(body).ok()?.into())),
         PASSAGES => Draft::Whole(Step::Passages(Box::new(record::<PassagesRecord>(body)?.try_into().ok()?))),
         CITATIONS => {
             let citations = record::<Vec<CitationRecord>>(body)?.into_iter().map(Into::into).collect();

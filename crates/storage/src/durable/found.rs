@@ -28,6 +28,7 @@ struct StageEndRecord {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StageNameRecord {
+    Rewriting,
     Retrieval,
     Reranking,
 }
@@ -55,6 +56,8 @@ struct PassageRecord {
     subsection: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lines: Option<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chars: Option<(u32, u32)>,
     text: String,
     score: f32,
 }
@@ -66,25 +69,38 @@ pub(super) struct CitationRecord {
     quote: Option<String>,
 }
 
-/// A passage among a turn's sources.
+/// A passage among a turn's sources. One of a selection tells where in it it is.
 #[derive(Serialize)]
-pub(super) struct SourceRecord<'a> {
+pub(super) struct SourceRecord {
     source_url: String,
-    page_title: &'a str,
-    section_heading: &'a str,
-    chunk_text: &'a str,
+    page_title: String,
+    section_heading: String,
+    chunk_text: String,
     relevance_score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    char_start: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    char_end: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_start: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_end: Option<u32>,
 }
 
-impl<'a> From<&'a Passage> for SourceRecord<'a> {
-    fn from(passage: &'a Passage) -> Self {
-        let end = passage.text.char_indices().nth(SOURCE_CHARS).map_or(passage.text.len(), |(end, _)| end);
+impl From<&Passage> for SourceRecord {
+    fn from(passage: &Passage) -> Self {
+        let shown = passage.beginning(SOURCE_CHARS);
+        let lines = shown.chars.and(shown.lines);
         Self {
-            source_url: passage.source_url(),
-            page_title: &passage.title,
-            section_heading: passage.heading().unwrap_or("Introduction"),
-            chunk_text: &passage.text[..end],
-            relevance_score: passage.score,
+            source_url: shown.source_url(),
+            section_heading: shown.heading().unwrap_or(Passage::NO_HEADING).to_owned(),
+            page_title: shown.title,
+            chunk_text: shown.text,
+            relevance_score: shown.score,
+            char_start: shown.chars.map(|(start, _)| start),
+            char_end: shown.chars.map(|(_, end)| end),
+            line_start: lines.map(|(first, _)| first),
+            line_end: lines.map(|(_, last)| last),
         }
     }
 }
@@ -116,6 +132,7 @@ impl From<StageRecord> for Stage {
 impl From<StageName> for StageNameRecord {
     fn from(name: StageName) -> Self {
         match name {
+            StageName::Rewriting => Self::Rewriting,
             StageName::Retrieval => Self::Retrieval,
             StageName::Reranking => Self::Reranking,
         }
@@ -125,6 +142,7 @@ impl From<StageName> for StageNameRecord {
 impl From<StageNameRecord> for StageName {
     fn from(record: StageNameRecord) -> Self {
         match record {
+            StageNameRecord::Rewriting => Self::Rewriting,
             StageNameRecord::Retrieval => Self::Retrieval,
             StageNameRecord::Reranking => Self::Reranking,
         }
@@ -158,6 +176,7 @@ impl From<&Passage> for PassageRecord {
             section: passage.section.clone(),
             subsection: passage.subsection.clone(),
             lines: passage.lines,
+            chars: passage.chars,
             text: passage.text.clone(),
             score: passage.score,
         }
@@ -178,6 +197,7 @@ impl TryFrom<PassageRecord> for Passage {
             section: record.section,
             subsection: record.subsection,
             lines: record.lines,
+            chars: record.chars,
             text: record.text,
             score: record.score,
         })

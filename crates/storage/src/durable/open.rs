@@ -147,7 +147,7 @@ mod tests {
             question: Question {
                 text: "why?".to_owned(),
                 top_k: 5,
-                filters: Default::default(),
+                scope: Default::default(),
                 provider: None,
             },
             key: None,

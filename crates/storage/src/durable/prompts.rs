@@ -96,6 +96,21 @@ pub(super) fn thread(
     Ok(turns)
 }
 
+/// The prompts of a session's newest turns, the newest first. Those that ended with any text are turns.
+pub(super) fn newest_turns(
+    db: &Connection,
+    who: &Principal,
+    session: SessionId,
+    limit: usize,
+) -> rusqlite::Result<Vec<PromptId>> {
+    db.prepare_cached(
+        "SELECT id FROM prompts INDEXED BY prompts_of_session
+         WHERE tenant = ? AND session = ? AND status <> 'in-flight' AND token_count > 0 ORDER BY id DESC LIMIT ?",
+    )?
+    .query_map(params![who.tenant, session.0.as_bytes(), limit], |row| Ok(PromptId(uuid(row, 0)?)))?
+    .collect()
+}
+
 /// The newest prompts, the newest first.
 pub(super) fn newest(
     db: &Connection,

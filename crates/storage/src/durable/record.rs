@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{
     Accepted, CancelReason, Cause, Ended, Failure, FailureKind, FilterField, Filters, FinishReason, Model,
-    Outcome, Question, ToolCall, TraceId, Usage,
+    Outcome, Question, Scope, ToolCall, TraceId, Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,11 @@ pub(super) struct QuestionRecord {
     top_k: u32,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     filters: BTreeMap<String, BTreeSet<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    threshold: Option<f32>,
+    /// What was selected; then there are no filters and no threshold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    selection: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     provider: Option<String>,
 }
@@ -122,6 +127,7 @@ stored_as! { KindRecord is FailureKind {
     EmptyAnswer = FailureKind::EmptyAnswer => FailureKind::EmptyAnswer,
     TooLong = FailureKind::TooLong => FailureKind::TooLong,
     Retrieval = FailureKind::Retrieval => FailureKind::Retrieval,
+    Embedding = FailureKind::Embedding => FailureKind::Embedding,
     Overloaded = FailureKind::Overloaded => FailureKind::Overloaded,
     Interrupted = FailureKind::Interrupted => FailureKind::Interrupted,
     Internal = FailureKind::Internal => FailureKind::Internal,
@@ -170,14 +176,27 @@ impl From<&Question> for QuestionRecord {
             FilterField::Language => "language".to_owned(),
             FilterField::Collection => "collection".to_owned(),
             FilterField::Title => "title".to_owned(),
+            FilterField::SourceUrl => "sourceUrl".to_owned(),
+            FilterField::SectionHeading => "sectionHeading".to_owned(),
             FilterField::Metadata(key) => format!("metadata.{key}"),
         };
-        Self {
+        let mut record = Self {
             text: question.text.clone(),
             top_k: question.top_k,
-            filters: question.filters.iter().map(|(field, values)| (name(field), values.clone())).collect(),
+            filters: BTreeMap::new(),
+            threshold: None,
+            selection: None,
             provider: question.provider.clone(),
+        };
+        match &question.scope {
+            Scope::Knowledge { filters, threshold } => {
+                record.filters =
+                    filters.iter().map(|(field, values)| (name(field), values.clone())).collect();
+                record.threshold = *threshold;
+            }
+            Scope::Selection(text) => record.selection = Some(text.to_string()),
         }
+        record
     }
 }
 
@@ -193,11 +212,17 @@ impl TryFrom<QuestionRecord> for Question {
                 "language" => FilterField::Language,
                 "collection" => FilterField::Collection,
                 "title" => FilterField::Title,
+                "sourceUrl" => FilterField::SourceUrl,
+                "sectionHeading" => FilterField::SectionHeading,
                 other => FilterField::Metadata(other.strip_prefix("metadata.").ok_or(Unreadable)?.to_owned()),
             };
             filters.insert(field, values);
         }
-        Ok(Self { text: record.text, top_k: record.top_k, filters, provider: record.provider })
+        let scope = match record.selection {
+            Some(text) => Scope::Selection(text.into()),
+            None => Scope::Knowledge { filters, threshold: record.threshold },
+        };
+        Ok(Self { text: record.text, top_k: record.top_k, scope, provider: record.provider })
     }
 }
 
@@ -312,7 +337,8 @@ mod tests {
         let accepted = Accepted::try_from(record).ok().unwrap();
         assert_eq!(accepted.prompt.to_string(), "01900000-0000-7000-8000-000000000001");
         assert_eq!((accepted.key, accepted.follows), (None, None));
-        let fields: Vec<_> = accepted.question.filters.keys().collect();
+        let Scope::Knowledge { filters, threshold: None } = accepted.question.scope else { panic!() };
+        let fields: Vec<_> = filters.keys().collect();
         assert_eq!(fields, [&FilterField::FilePath, &FilterField::Metadata("x".to_owned())]);
         assert_eq!(accepted.trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
     }

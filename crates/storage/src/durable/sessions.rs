@@ -8,7 +8,8 @@ use crate::sqlite::{optional_uuid, uuid};
 pub(super) fn create(db: &Connection, who: &Principal, session: &Session) -> rusqlite::Result<()> {
     let context = serde_json::to_string(&session.context).expect("texts are JSON");
     db.prepare_cached(
-        "INSERT INTO sessions (tenant, id, owner, context, created_at, last_active_at) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO sessions (tenant, id, owner, context, created_at, last_active_at) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO NOTHING",
     )?
     .execute(params![
         who.tenant,

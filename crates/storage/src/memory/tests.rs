@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{FilterField, Filters, MessageId, Model, NewSession, Question, TraceId};
+use domain::{FilterField, Filters, MessageId, Model, NewSession, Question, Scope, TraceId};
 
 use super::*;
 
@@ -14,7 +14,12 @@ fn new_prompt(session: SessionId, filter: &str) -> NewPrompt {
         prompt: PromptId::new(NOW),
         session,
         answer: MessageId::new(NOW),
-        question: Question { text: "why?".to_owned(), top_k: 5, filters, provider: None },
+        question: Question {
+            text: "why?".to_owned(),
+            top_k: 5,
+            scope: Scope::within(filters),
+            provider: None,
+        },
         key: None,
         follows: None,
         first_choice: Model { provider: "p".into(), model: "m".into() },

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use domain::{
     CancelReason, Cause, Claim, Ended, Event, FailureKind, FilterField, History, Journal, MessageId, Model,
-    NewPrompt, NewSession, Principal, PromptId, Run, Session, SessionId, Sessions, Step, Timestamp, ToolCall,
-    Turn, Usage,
+    NewPrompt, NewSession, Principal, PromptId, Run, Scope, Session, SessionId, Sessions, Step, Timestamp,
+    ToolCall, Turn, Usage,
 };
 use uuid::Uuid;
 
@@ -53,11 +53,11 @@ fn story() -> Vec<Told> {
     let usage = Usage { input: Some(12), output: Some(3), cached: None };
     let mut first = named(keyed(talk, "Why is the sky blue?", "first", 10), 11);
     first.accepted.question.provider = Some("local".to_owned());
-    first.accepted.question.filters = [
+    let filters = [
         (FilterField::FilePath, ["src/**".to_owned(), "docs/*".to_owned()].into()),
         (FilterField::Metadata("team".to_owned()), ["sky".to_owned()].into()),
-    ]
-    .into();
+    ];
+    first.accepted.question.scope = Scope::within(filters.into());
     let client = Cause::Client(CancelReason::UserInitiated);
     vec![
         Told {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use domain::{
-    Ask, Citation, DocumentId, Event, Filters, Model, NewSession, NothingFound, Outcome, Passage, Principal,
-    Rejection, Step, TraceId,
+    Ask, Citation, DocumentId, Event, Leaving, Model, NewSession, NothingFound, Opening, Outcome, Passage,
+    Principal, Rejection, Scope, Step, TraceId,
 };
 use engine::Engine;
 use serde_json::json;
@@ -92,7 +92,12 @@ impl Answer {
             Step::Passages(passages) => self.passages.clone_from(&passages.in_prompt),
             Step::Citations(citations) => self.citations = citations.to_vec(),
             Step::Ended(ended) => self.outcome = Some(ended.outcome.clone()),
-            Step::Accepted(_) | Step::Stage(_) | Step::Reasoning(_) | Step::ToolCall(_) | Step::Usage(_) => {}
+            Step::Accepted(_)
+            | Step::Stage(_)
+            | Step::Rewritten(_)
+            | Step::Reasoning(_)
+            | Step::ToolCall(_)
+            | Step::Usage(_) => {}
         }
     }
 
@@ -174,9 +179,16 @@ async fn ask(engine: &Engine, text: &str) -> Result<Answer, Rejection> {
     let who = Principal::local();
     let session = engine.start_session(&who, NewSession::default()).await?.id;
     let question =
-        domain::Question { text: text.to_owned(), top_k: PASSAGES, filters: Filters::new(), provider: None };
-    let ask =
-        Ask { session, question, nothing_found: NothingFound::Answer, key: None, trace: TraceId::random() };
+        domain::Question { text: text.to_owned(), top_k: PASSAGES, scope: Scope::default(), provider: None };
+    let ask = Ask {
+        session,
+        opening: Opening::Alive,
+        question,
+        nothing_found: NothingFound::Answer,
+        leaving: Leaving::Cancels,
+        key: None,
+        trace: TraceId::random(),
+    };
     let (began, mut answer) = (Instant::now(), Answer::default());
     let mut reader = engine.submit(&who, ask).await?;
     while let Some(batch) = poll_fn(|context| reader.poll_next(context)).await {

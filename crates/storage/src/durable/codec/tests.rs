@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::{
     Accepted, CancelReason, Cause, ChunkId, Citation, DocumentId, Ended, Failure, FailureKind, FilterField,
-    FinishReason, MessageId, Model, Outcome, Passage, Passages, PromptId, Question, SessionId, Stage,
+    FinishReason, MessageId, Model, Outcome, Passage, Passages, PromptId, Question, Scope, SessionId, Stage,
     StageName, ToolCall, TraceId, Usage,
 };
 use proptest::collection::{btree_map, btree_set, vec};
@@ -27,11 +27,18 @@ fn question() -> impl Strategy<Value = Question> {
         Just(FilterField::Language),
         Just(FilterField::Collection),
         Just(FilterField::Title),
+        Just(FilterField::SourceUrl),
+        Just(FilterField::SectionHeading),
         ".{0,5}".prop_map(FilterField::Metadata),
     ];
     let filters = btree_map(field, btree_set(".{0,5}", 0..3), 0..4);
-    (".{0,50}", any::<u32>(), filters, option::of(".{0,10}"))
-        .prop_map(|(text, top_k, filters, provider)| Question { text, top_k, filters, provider })
+    let scope = prop_oneof![
+        (filters, option::of(0.0_f32..=1.0))
+            .prop_map(|(filters, threshold)| Scope::Knowledge { filters, threshold }),
+        ".{0,50}".prop_map(|text| Scope::Selection(text.into())),
+    ];
+    (".{0,50}", any::<u32>(), scope, option::of(".{0,10}"))
+        .prop_map(|(text, top_k, scope, provider)| Question { text, top_k, scope, provider })
 }
 
 fn accepted() -> impl Strategy<Value = Step> {
@@ -109,7 +116,7 @@ fn usage() -> impl Strategy<Value = Step> {
 }
 
 fn stage() -> impl Strategy<Value = Step> {
-    let name = select(vec![StageName::Retrieval, StageName::Reranking]);
+    let name = select(vec![StageName::Rewriting, StageName::Retrieval, StageName::Reranking]);
     let end = option::of((any::<usize>(), any::<u32>()));
     (name, end).prop_map(|(name, end)| {
         Step::Stage(match end {
@@ -122,9 +129,9 @@ fn stage() -> impl Strategy<Value = Step> {
 fn passage() -> impl Strategy<Value = Passage> {
     let name = || option::of(".{0,10}");
     let names = (name(), name(), name(), name(), name());
-    let lines = option::of(any::<(u32, u32)>());
-    (any::<[u128; 2]>(), ".{0,10}", names, lines, ".{0,50}", 0.0..1.0_f32).prop_map(
-        |([chunk, document], title, names, lines, text, score)| {
+    let range = || option::of(any::<(u32, u32)>());
+    (any::<[u128; 2]>(), ".{0,10}", names, (range(), range()), ".{0,50}", 0.0..1.0_f32).prop_map(
+        |([chunk, document], title, names, (lines, chars), text, score)| {
             let (repo_url, file_path, url, section, subsection) = names;
             let (chunk, document) = (ChunkId(Uuid::from_u128(chunk)), DocumentId(Uuid::from_u128(document)));
             Passage {
@@ -137,6 +144,7 @@ fn passage() -> impl Strategy<Value = Passage> {
                 section,
                 subsection,
                 lines,
+                chars,
                 text,
                 score,
             }
@@ -167,6 +175,7 @@ fn log() -> impl Strategy<Value = Vec<Batch>> {
         1 => stage(),
         1 => passages(),
         1 => citations(),
+        1 => ".{0,50}".prop_map(|query| Step::Rewritten(query.into())),
         1 => ended(),
     ];
     let event = (step, 0..u64::from(u32::MAX));
