@@ -9,5 +9,6 @@ pub mod health;
 pub mod history;
 mod json;
 pub mod knowledge;
+pub mod service;
 
 pub use encoder::Encoder;

@@ -15,6 +15,7 @@ mod health;
 mod history;
 mod live;
 mod log;
+mod measured;
 mod prose;
 mod providers;
 mod readers;
@@ -36,6 +37,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::health::Health;
 pub use crate::health::ProviderHealth;
+use crate::measured::Measured;
+pub use crate::measured::{Histogram, ModelTotals, Totals};
 pub use crate::providers::{BadOwnerPattern, Providers};
 pub use crate::readers::Reader;
 use crate::running::Running;
@@ -106,6 +109,7 @@ struct Shared {
     starting: RwLock<()>,
     tasks: TaskTracker,
     health: Health,
+    measured: Arc<Measured>,
 }
 
 impl Engine {
@@ -118,6 +122,7 @@ impl Engine {
             running: Running::default(),
             tasks: TaskTracker::new(),
             health: Health::default(),
+            measured: Arc::default(),
             ports,
             providers,
             limits,
@@ -131,12 +136,23 @@ impl Engine {
         self.shared.running.is_closed()
     }
 
+    /// Takes no new prompts from now on; the running ones go on.
+    pub fn close(&self) {
+        self.shared.running.close();
+        self.shared.tasks.close();
+    }
+
+    /// Takes no new prompts, and waits until the running ones have ended by themselves.
+    pub async fn drain(&self) {
+        self.close();
+        self.shared.tasks.wait().await;
+    }
+
     /// Takes no new prompts, ends the running ones with `interrupted`, and waits until they have ended.
     pub async fn shutdown(&self) {
         for live in self.shared.running.close() {
             live.stop(Cause::Drain);
         }
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        self.drain().await;
     }
 }

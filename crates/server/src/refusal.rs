@@ -31,9 +31,14 @@ impl IntoResponse for Refusal {
                 .headers_mut()
                 .extend(HeaderValue::try_from(seconds).ok().map(|seconds| (header::RETRY_AFTER, seconds)));
         }
+        response.extensions_mut().insert(Code(self.rejected.code));
         response
     }
 }
+
+/// What a response refuses with, for those who count.
+#[derive(Clone, Copy)]
+pub(crate) struct Code(pub(crate) &'static str);
 
 /// Lets handlers use `?` on whatever the engine and the dialects refuse.
 pub(crate) trait Refuse<T> {

@@ -2,6 +2,7 @@
 
 mod ask;
 mod binary;
+mod burst;
 mod chat;
 mod client;
 mod config;
@@ -13,6 +14,7 @@ mod full_disk;
 mod ingest;
 mod ingest_crash;
 mod logs;
+mod measured;
 mod models;
 #[path = "../../../models/tests/it/files_hub.rs"]
 mod models_hub;
@@ -20,4 +22,5 @@ mod models_hub;
 mod mounts;
 mod search;
 mod serve;
+mod slow_readers;
 mod stop;

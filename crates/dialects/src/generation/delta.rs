@@ -266,7 +266,8 @@ struct Error<'a> {
     idempotency_key: Option<&'a str>,
 }
 
-pub(crate) fn code(kind: FailureKind) -> &'static str {
+/// What a client is told to branch on.
+pub fn code(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Unavailable | FailureKind::Refused => "provider_unavailable",
         FailureKind::SilentAtStart | FailureKind::Stalled => "provider_timeout",

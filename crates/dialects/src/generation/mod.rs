@@ -6,8 +6,7 @@ mod reply;
 mod request;
 mod source;
 
-pub(crate) use delta::code;
-pub use delta::{DeltaEncoder, Encoding, terminal_seq};
+pub use delta::{DeltaEncoder, Encoding, code, terminal_seq};
 pub use rejected::Rejected;
 pub(crate) use reply::{PromptReply, session_status};
 pub use reply::{health, prompt, session, session_started};

@@ -90,7 +90,8 @@ async fn query(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
     let request = knowledge::decode_query(&body, app.settings.question_chars).or_refuse(trace)?;
-    let found = app.retriever.retrieve(&Principal::local(), request.query.clone(), &|_| ()).await;
+    let measure = |stage| app.engine.measure_stage(&stage);
+    let found = app.retriever.retrieve(&Principal::local(), request.query.clone(), &measure).await;
     let found = found.map_err(|failure| Refusal::new(trace, knowledge::not_retrieved(failure)))?;
     let documents = documents_of(&app, &found.passages, &request).await.or_refuse(trace)?;
     Ok(json(StatusCode::OK, knowledge::hits(&found.passages, &documents, &request)))

@@ -4,6 +4,7 @@ mod generation;
 mod health;
 mod history;
 mod knowledge;
+mod operations;
 
 use std::str::FromStr;
 
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Router<App> {
         .merge(health::routes())
         .merge(history::routes())
         .merge(knowledge::routes())
+        .merge(operations::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
 }
