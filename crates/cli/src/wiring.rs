@@ -4,24 +4,24 @@ mod chat;
 mod clock;
 mod embedder;
 mod knowledge;
+mod members;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{Clock, History, Journal, NothingFound, Provider, Retriever, Sessions};
+use domain::{Clock, History, Journal, NothingFound, Retriever, Sessions};
 use engine::{Answering, Engine, Limits, Ports, Providers};
 use ingest::Pipeline;
-use providers::{HttpProvider, Ollama, OpenAi, Order, Quotes};
+use providers::Watched;
 use retrieval::Follower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{self, ProviderKind, ProviderSettings, Settings, StorageKind, WhenNothingFound};
-use chat::chat_model;
+use crate::settings::{self, Settings, StorageKind, WhenNothingFound};
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
 pub(crate) use knowledge::Knowledge;
 use knowledge::Searched;
+use members::{Members, members};
 
 /// A server, wired.
 pub(crate) struct Wired {
@@ -31,6 +31,8 @@ pub(crate) struct Wired {
     pub(crate) pipeline: Arc<Pipeline>,
     /// What keeps the index up to the catalog.
     pub(crate) follower: Arc<Follower>,
+    /// The providers, to be looked at from time to time.
+    pub(crate) watched: Vec<Arc<Watched>>,
 }
 
 /// A server as the settings want it.
@@ -40,8 +42,9 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     let knowledge = Knowledge::open(settings)?;
     let Searched { follower, retriever } = knowledge.search(settings).await?;
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
+    let Members { providers, watched } = members(settings)?;
     let parts = Parts {
-        engine: engine(settings, history, retriever.clone())?,
+        engine: engine(settings, providers, history, retriever.clone()),
         embedder: knowledge.embedder,
         knowledge: server::Knowledge {
             catalog: knowledge.catalog,
@@ -50,12 +53,12 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
             published: follower.clone(),
         },
     };
-    Ok(Wired { parts, pipeline, follower })
+    Ok(Wired { parts, pipeline, follower, watched })
 }
 
 /// An engine whose sessions and prompts are kept in memory.
 pub(crate) fn engine_in_memory(settings: &Settings, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
-    engine(settings, in_memory(settings), retriever)
+    Ok(engine(settings, members(settings)?.providers, in_memory(settings), retriever))
 }
 
 /// What keeps sessions, prompts and their logs, as the engine's ports.
@@ -80,7 +83,7 @@ fn in_memory(settings: &Settings) -> Kept {
     (memory.clone(), memory.clone(), memory)
 }
 
-fn engine(settings: &Settings, history: Kept, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
+fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: Arc<dyn Retriever>) -> Engine {
     let (journal, sessions, history) = history;
     let ports = Ports { journal, sessions, history, retriever, clock: Arc::new(SystemClock) };
     let generation = &settings.generation;
@@ -93,7 +96,7 @@ fn engine(settings: &Settings, history: Kept, retriever: Arc<dyn Retriever>) -> 
             WhenNothingFound::SaySo => Some(NothingFound::SaySo),
         },
     };
-    Ok(Engine::new(ports, providers(settings)?, limits(settings), answering))
+    Engine::new(ports, providers, limits(settings), answering)
 }
 
 fn durable_settings(settings: &Settings) -> DurableSettings {
@@ -124,47 +127,5 @@ fn limits(settings: &Settings) -> Limits {
         total: settings.generation.total,
         resume: settings.streams.resume,
         idle: settings.sessions.idle,
-    }
-}
-
-fn providers(settings: &Settings) -> Result<Providers, String> {
-    let mut members: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
-    for (name, provider_settings) in &settings.providers {
-        members.insert(name.clone(), provider(name, provider_settings, settings)?);
-    }
-    let generation = &settings.generation;
-    // Also a provider that is asked by its name alone is given up when it stays silent.
-    let order = |names: &[String]| -> Arc<dyn Provider> {
-        let members = names.iter().map(|name| members[name].clone()).collect();
-        Arc::new(Order::new(members, generation.first_token))
-    };
-    let named = members.keys().map(|name| (name.clone(), order(std::slice::from_ref(name)))).collect();
-    let mut providers = Providers::new(named, order(&generation.providers));
-    for owner_order in &generation.orders {
-        let added = providers.owner_order(&owner_order.owner, order(&owner_order.providers));
-        providers = added.map_err(|error| format!("generation.orders: {error}"))?;
-    }
-    Ok(providers)
-}
-
-fn provider(name: &str, own: &ProviderSettings, settings: &Settings) -> Result<Arc<dyn Provider>, String> {
-    let provider: Result<Arc<dyn Provider>, _> = match own.kind {
-        ProviderKind::Embedded => return Ok(Arc::new(chat_model(name, own, settings))),
-        ProviderKind::Quotes => return Ok(Arc::new(Quotes::new(name))),
-        ProviderKind::Ollama => Ollama::new(http(name, own)).map(|provider| Arc::new(provider) as _),
-        ProviderKind::Openai => OpenAi::new(http(name, own)).map(|provider| Arc::new(provider) as _),
-    };
-    provider.map_err(|error| format!("providers.{name}.{error}"))
-}
-
-fn http(name: &str, settings: &ProviderSettings) -> HttpProvider {
-    HttpProvider {
-        name: name.to_owned(),
-        base_url: settings.base_url.clone().unwrap_or_default(),
-        model: settings.model.clone(),
-        api_key: settings.api_key.as_ref().map(|key| key.expose().into()),
-        context_window: settings.context_window,
-        connect: settings.connect,
-        proxy: settings.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
     }
 }

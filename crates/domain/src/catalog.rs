@@ -38,8 +38,8 @@ pub trait Catalog: Send + Sync {
         repo_url: &str,
     ) -> Result<Vec<Known>, StorageError>;
 
-    /// The documents that pass filters.
-    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Vec<DocumentId>, StorageError>;
+    /// What passes filters.
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Matching, StorageError>;
 
     /// Chunks with their documents, for passages; those that are gone are left out.
     async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<Piece>, StorageError>;
@@ -121,6 +121,15 @@ pub struct Known {
     pub document: DocumentId,
     /// Its digest.
     pub digest: [u8; 32],
+}
+
+/// What passes filters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matching {
+    /// The documents.
+    pub documents: Vec<DocumentId>,
+    /// The chunks of them, if a filter tells chunks of one document apart; none if all of theirs pass.
+    pub chunks: Option<Vec<ChunkId>>,
 }
 
 /// A chunk with what a passage tells of its document.

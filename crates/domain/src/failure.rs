@@ -89,4 +89,9 @@ impl FailureKind {
             Self::Stalled | Self::Died | Self::Retrieval | Self::Interrupted | Self::Internal => false,
         }
     }
+
+    /// Whether it speaks against the provider, so that it counts for its breaker.
+    pub fn counts(self) -> bool {
+        matches!(self, Self::Unavailable | Self::SilentAtStart | Self::Stalled | Self::Died)
+    }
 }

@@ -24,7 +24,7 @@ pub use ask::{
     Rejection, Scope, TOP_K,
 };
 pub use catalog::{
-    Catalog, Changes, Filed, Filing, Indexed, Known, NewDocument, Piece, Published, Unembedded,
+    Catalog, Changes, Filed, Filing, Indexed, Known, Matching, NewDocument, Piece, Published, Unembedded,
 };
 pub use document::{Chunk, ChunkKind, Document, Metadata, Place, Source};
 pub use embedder::{Embedder, Shape, TokenCounter, Urgency};
@@ -34,9 +34,9 @@ pub use history::{Exchange, Forgotten, History, Prompt, PromptStatus, Turn, Whic
 pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
 pub use ingest::{Ingest, IngestStage, Ingested, NotIngested, RawDocument};
 pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
-pub use passage::{Citation, Passage};
+pub use passage::{Citation, Passage, char_count, line_ends};
 pub use principal::Principal;
-pub use provider::{FinishReason, ModelEvent, ModelStream, Provider, Request, ToolCall, Usage};
+pub use provider::{FinishReason, ModelEvent, ModelStream, Provider, Request, Standing, ToolCall, Usage};
 pub use retriever::{Candidate, Found, Hit, Index, Query, Retriever, Search, Stage, StageName};
 pub use session::{Ending, NewSession, Session, SessionEnd, SessionStatus, Sessions};
 pub use text::Text;

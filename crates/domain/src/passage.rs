@@ -32,6 +32,9 @@ pub struct Passage {
 }
 
 impl Passage {
+    /// What stands for the heading of a passage that has none above it.
+    pub const NO_HEADING: &str = "Introduction";
+
     /// The innermost heading above it.
     pub fn heading(&self) -> Option<&str> {
         self.subsection.as_deref().or(self.section.as_deref())
@@ -45,6 +48,29 @@ impl Passage {
             (None, repo, path) => repo.as_ref().or(path.as_ref()).cloned().unwrap_or_default(),
         }
     }
+
+    /// Its first characters, at most so many, at the lines and the characters where they are.
+    #[must_use]
+    pub fn beginning(&self, most_chars: usize) -> Self {
+        let Some((end, _)) = self.text.char_indices().nth(most_chars) else { return self.clone() };
+        let text = &self.text[..end];
+        let lines = self.lines.map(|(first, _)| (first, first + line_ends(text.trim_end())));
+        let chars = self.chars.map(|(first, _)| (first, first + char_count(text)));
+        Self { lines, chars, text: text.to_owned(), ..self.clone() }
+    }
+}
+
+/// How many lines end in a text: at LF, at CR, or at both together.
+pub fn line_ends(text: &str) -> u32 {
+    let bytes = text.as_bytes();
+    let ends =
+        |&(at, &byte): &(usize, &u8)| byte == b'\n' || (byte == b'\r' && bytes.get(at + 1) != Some(&b'\n'));
+    u32::try_from(bytes.iter().enumerate().filter(ends).count()).unwrap_or(u32::MAX)
+}
+
+/// How many characters a text has.
+pub fn char_count(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
 
 /// A passage that an answer rests on.
@@ -54,4 +80,47 @@ pub struct Citation {
     pub number: u32,
     /// The words of the passage that support the answer, verbatim; none if the answer only names its number.
     pub quote: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_passage_is_where_it_says() {
+        let selection = "🙂 erste\r\nzweite Größe\r\ndritte";
+        let whole = Passage {
+            chunk: ChunkId::new(Timestamp::from_micros(0)),
+            document: DocumentId::new(Timestamp::from_micros(0)),
+            title: String::new(),
+            repo_url: None,
+            file_path: None,
+            url: None,
+            section: None,
+            subsection: None,
+            lines: Some((2, 3)),
+            chars: Some((9, 29)),
+            text: selection.chars().skip(9).collect(),
+            score: 0.5,
+        };
+        for (most, text, chars, lines) in [
+            (0, "", (9, 9), (2, 2)),
+            (8, "zweite G", (9, 17), (2, 2)),
+            (14, "zweite Größe\r\n", (9, 23), (2, 2)),
+            (15, "zweite Größe\r\nd", (9, 24), (2, 3)),
+            (20, "zweite Größe\r\ndritte", (9, 29), (2, 3)),
+            (500, "zweite Größe\r\ndritte", (9, 29), (2, 3)),
+        ] {
+            let beginning = whole.beginning(most);
+            assert_eq!((beginning.text.as_str(), beginning.chars), (text, Some(chars)));
+            assert_eq!(beginning.lines, Some(lines), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lines_end_as_files_end_them() {
+        assert_eq!(["a\nb", "a\r\nb", "a\rb\r", ""].map(line_ends), [1, 1, 2, 0]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Who generates.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -26,6 +27,31 @@ pub trait Provider: Send + Sync {
 
     /// Whether it would answer now. Bounded in time by the provider itself.
     async fn health(&self) -> Result<(), Failure>;
+
+    /// What is known of it without asking it.
+    fn standing(&self) -> Standing {
+        Standing::default()
+    }
+}
+
+/// What is known of a provider without asking it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What the last look at its health said; none if nobody looks.
+    pub health: Option<Result<(), Failure>>,
+    /// It failed so often that it is not asked, but for a probe now and then.
+    pub breaker_open: bool,
+    /// It is not asked before so much time has passed.
+    pub skipped_for: Option<Duration>,
+    /// Why the last request to it failed, if it did.
+    pub last_failure: Option<Failure>,
+}
+
+impl Standing {
+    /// Whether requests reach it.
+    pub fn is_asked(&self) -> bool {
+        !self.breaker_open && self.skipped_for.is_none()
+    }
 }
 
 /// What a provider sends.

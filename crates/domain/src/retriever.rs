@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Changes, ChunkId, DocumentId, Failure, Passage, Principal, Scope, StorageError};
+use crate::{Changes, ChunkId, DocumentId, Failure, Matching, Passage, Principal, Scope, StorageError};
 
 /// What is searched. Derived from the catalog, and made anew from it when it is missing or of another kind.
 #[async_trait]
@@ -31,8 +31,8 @@ pub struct Search {
     pub text: String,
     /// Their vector, if there is one.
     pub vector: Option<Vec<f32>>,
-    /// Only chunks of these documents.
-    pub documents: Option<Vec<DocumentId>>,
+    /// Only what passed filters, if there were any.
+    pub within: Option<Matching>,
     /// How many by words, and how many by meaning.
     pub limit: usize,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{
     Accepted, Ask, Claim, Leaving, MAX_KEY_CHARS, MessageId, NewPrompt, NewSession, Opening, Principal,
-    PromptId, Provider, Rejection, Session, Timestamp,
+    PromptId, Provider, Rejection, Scope, Session, Timestamp,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -95,6 +95,17 @@ impl Engine {
                 "the prompt has {chars} characters; at most {longest} are allowed (limits.question_chars)"
             ));
         }
+        if let Scope::Selection(text) = &question.scope {
+            let chars = text.chars().count();
+            if text.trim().is_empty() {
+                return invalid("the selection is empty: select what the question is about".to_owned());
+            }
+            if chars > longest {
+                return invalid(format!(
+                    "the selection has {chars} characters; at most {longest} are allowed (limits.question_chars)"
+                ));
+            }
+        }
         let key_chars = ask.key.as_ref().map(|key| key.chars().count());
         if key_chars.is_some_and(|chars| chars == 0 || chars > MAX_KEY_CHARS) {
             return invalid(format!("the idempotency key must have 1 to {MAX_KEY_CHARS} characters"));
@@ -124,7 +135,7 @@ impl Engine {
             drop(self.shared.starting.write().await);
             claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
         }
-        self.admit_to_running(who, claim, permit?).await
+        self.admit_to_running(who, ask, claim, permit?).await
     }
 
     /// Starts a prompt, unless the journal has changed its mind. The prompt is among the running ones before
@@ -157,7 +168,7 @@ impl Engine {
             }
             claim => {
                 drop((added, slot));
-                self.admit_to_running(who, claim, permit).await
+                self.admit_to_running(who, ask, claim, permit).await
             }
         }
     }
@@ -166,12 +177,16 @@ impl Engine {
     async fn admit_to_running(
         &self,
         who: &Principal,
+        ask: &Ask,
         claim: Claim,
         permit: OwnedSemaphorePermit,
     ) -> Result<Admitted, Rejection> {
         match claim {
             Claim::Joined(prompt) => {
-                let Some(reader) = self.join(who, prompt, permit).await? else { return Ok(Admitted::Again) };
+                let lingering = self.lingering(ask.leaving);
+                let Some(reader) = self.join(who, prompt, lingering, permit).await? else {
+                    return Ok(Admitted::Again);
+                };
                 self.touch(who, reader.session()).await;
                 Ok(Admitted::Reader(reader))
             }
@@ -191,12 +206,13 @@ impl Engine {
         &self,
         who: &Principal,
         prompt: PromptId,
+        lingering: Duration,
         permit: OwnedSemaphorePermit,
     ) -> Result<Option<Reader>, Rejection> {
         let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) else {
-            return self.attach(who, prompt, Interest::Stake, permit).await.map(Some);
+            return self.attach(who, prompt, Interest::Stake(lingering), permit).await.map(Some);
         };
-        let Some(stake) = live.stake(self.shared.limits.resume) else {
+        let Some(stake) = live.stake(lingering) else {
             let _ = timeout(YIELD, live.log.ended()).await;
             return Ok(None);
         };

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
-use domain::Passage;
+use domain::{Passage, char_count, line_ends};
 
 use crate::sentences;
 use crate::words::content_words;
@@ -134,16 +134,19 @@ struct Piece {
 
 /// The passage, reduced to a run of its text. White space around a text has no part in its lines.
 fn at(passage: &Passage, run: Range<usize>) -> Passage {
-    let newlines = |text: &str| u32::try_from(sentences::line_ends(text)).unwrap_or(u32::MAX);
     let text = &passage.text;
     let text_start = text.len() - text.trim_start().len();
     let cut = text[run.clone()].trim();
     let cut_start = run.end - text[run.clone()].trim_start().len();
     let lines = passage.lines.map(|(first, _)| {
-        let first = first + newlines(&text[text_start..cut_start.max(text_start)]);
-        (first, first + newlines(cut))
+        let first = first + line_ends(&text[text_start..cut_start.max(text_start)]);
+        (first, first + line_ends(cut))
     });
-    Passage { text: cut.to_owned(), lines, ..passage.clone() }
+    let chars = passage.chars.map(|(first, _)| {
+        let first = first + char_count(&text[..cut_start]);
+        (first, first + char_count(cut))
+    });
+    Passage { text: cut.to_owned(), lines, chars, ..passage.clone() }
 }
 
 #[cfg(test)]
@@ -163,7 +166,7 @@ pub(crate) mod tests {
             url: None,
             section: None,
             subsection: None,
-            lines: Some((10, 10 + u32::try_from(sentences::line_ends(text.trim())).unwrap())),
+            lines: Some((10, 10 + line_ends(text.trim()))),
             chars: None,
             text: text.to_owned(),
             score: 0.5,
@@ -218,6 +221,32 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
+        fn what_is_cut_from_a_selection_is_at_its_characters_and_lines(
+            before in "[a-zßあ🙂 \r\n]{0,30}",
+            text in "([a-zßあ🙂]{1,8}[ .\r\n]{1,3}){1,40}",
+            room in 10_usize..400,
+        ) {
+            let selection = format!("{}\n{text}", before.trim_end());
+            let first = char_count(before.trim_end()) + 1;
+            let whole = Passage {
+                chars: Some((first, first + char_count(&text))),
+                lines: Some((1 + line_ends(before.trim_end()) + 1, 1 + line_ends(selection.trim_end()))),
+                ..passage(&text)
+            };
+            for cut in fit(vec![whole], "a b c", room, letters) {
+                let ((start, end), (first, last)) = (cut.chars.unwrap(), cut.lines.unwrap());
+                let (start, end) = (start as usize, end as usize);
+                let quoted: String = selection.chars().take(end).skip(start).collect();
+                prop_assert_eq!(&cut.text, &quoted);
+                let until = |chars: usize| selection.chars().take(chars).collect::<String>();
+                if cut.text == cut.text.trim() {
+                    prop_assert_eq!(first, 1 + line_ends(&until(start)));
+                    prop_assert_eq!(last, 1 + line_ends(&until(end)));
+                }
+            }
+        }
+
+        #[test]
         fn what_is_cut_fits_and_is_in_its_passage_at_its_lines(
             texts in proptest::collection::vec("([a-z]{1,8}[ .\r\n]{1,2}){1,40}", 1..6),
             room in 0_usize..600,
@@ -234,9 +263,9 @@ pub(crate) mod tests {
                 let at = whole.find(cut.text.trim()).expect("it is a piece of its passage");
                 let (first, last) = cut.lines.unwrap();
                 prop_assert!(!cut.text.trim().is_empty());
-                prop_assert_eq!((last - first) as usize, sentences::line_ends(cut.text.trim()));
-                let earliest = sentences::line_ends(&whole[whole.len() - whole.trim_start().len()..at]);
-                prop_assert!((first - 10) as usize >= earliest, "{:?} of {:?}", cut, whole);
+                prop_assert_eq!(last - first, line_ends(cut.text.trim()));
+                let earliest = line_ends(&whole[whole.len() - whole.trim_start().len()..at]);
+                prop_assert!(first - 10 >= earliest, "{:?} of {:?}", cut, whole);
             }
         }
     }

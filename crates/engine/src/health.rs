@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{Failure, StorageError, Timestamp};
+use domain::{Failure, Standing, StorageError, Timestamp};
 use futures::future::join_all;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -48,5 +48,11 @@ impl Engine {
     /// The time by the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.shared.ports.clock.now()
+    }
+
+    /// What is known of each configured provider without asking it.
+    pub fn provider_standings(&self) -> BTreeMap<String, Standing> {
+        let named = self.shared.providers.named().iter();
+        named.map(|(name, provider)| (name.clone(), provider.standing())).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use domain::{Batch, Principal, PromptId, Rejection, SessionId};
 use tokio::sync::OwnedSemaphorePermit;
@@ -55,7 +56,8 @@ impl Reader {
 /// Whether a reader keeps its prompt from being abandoned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
-    Stake,
+    /// While it reads, and so long after it left.
+    Stake(Duration),
     Observe,
 }
 
@@ -63,7 +65,8 @@ impl Engine {
     /// Reads a prompt, running or ended. While the reader lives, and for the resume window after it, the
     /// prompt is not abandoned.
     pub async fn read(&self, who: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
-        let reader = self.attach(who, prompt, Interest::Stake, self.reader_permit()?).await?;
+        let interest = Interest::Stake(self.shared.limits.resume);
+        let reader = self.attach(who, prompt, interest, self.reader_permit()?).await?;
         self.touch(who, reader.session).await;
         Ok(reader)
     }
@@ -91,7 +94,7 @@ impl Engine {
     ) -> Result<Reader, Rejection> {
         if let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) {
             let stake = match interest {
-                Interest::Stake => live.stake(self.shared.limits.resume),
+                Interest::Stake(lingering) => live.stake(lingering),
                 Interest::Observe => None,
             };
             return Ok(Reader::of_live(&live, stake, permit));

@@ -23,14 +23,6 @@ pub(crate) fn pieces(text: &str) -> Vec<Range<usize>> {
     pieces
 }
 
-/// How many lines end in a text: at LF, at CR, or at both together.
-pub(crate) fn line_ends(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    let ends =
-        |&(at, &byte): &(usize, &u8)| byte == b'\n' || (byte == b'\r' && bytes.get(at + 1) != Some(&b'\n'));
-    bytes.iter().enumerate().filter(ends).count()
-}
-
 const CLOSING: [char; 5] = [')', '"', '\'', '”', '’'];
 
 /// Whether a sentence or a line ends with this character.
@@ -106,10 +98,6 @@ mod tests {
 
     #[test]
     fn lines_end_as_files_end_them() {
-        assert_eq!(
-            [line_ends("a\nb"), line_ends("a\r\nb"), line_ends("a\rb\r"), line_ends("")],
-            [1, 1, 2, 0]
-        );
         check("one\rtwo\r\nthree", &["one", "two", "three"]);
     }
 

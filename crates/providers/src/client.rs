@@ -23,6 +23,11 @@ pub(crate) fn client(settings: &HttpProvider, base: &Url) -> Result<Client, Inva
         .connect_timeout(settings.connect)
         .tcp_nodelay(true)
         .tcp_keepalive(KEEP_ALIVE);
+    // A machine that is gone is noticed as soon on a connection that was good as on a new one.
+    #[cfg(target_os = "linux")]
+    {
+        builder = builder.tcp_user_timeout(settings.connect);
+    }
     if let Some(proxy) = &settings.proxy {
         let proxy = Proxy::all(proxy.reveal()).map_err(|error| InvalidSettings {
             key: "proxy",

@@ -2,6 +2,7 @@
 //! come in as plain structs: nothing in here reads the environment.
 
 mod answer;
+mod breaker;
 mod characters;
 mod client;
 mod embedding;
@@ -19,10 +20,13 @@ mod quotes;
 mod refusal;
 mod settings;
 mod sse;
+mod watched;
 
+pub use breaker::{Breaker, BreakerRules, Patience};
 pub use embedding::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use order::Order;
 pub use quotes::Quotes;
 pub use settings::{HttpProvider, InvalidSettings, Secret};
+pub use watched::Watched;

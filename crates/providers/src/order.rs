@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Failure, FailureKind, FinishReason, Model, ModelEvent, ModelStream, Provider, Request};
+use domain::{
+    Failure, FailureKind, FinishReason, Model, ModelEvent, ModelStream, Provider, Request, Standing,
+};
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, FuturesUnordered, StreamExt};
 
@@ -68,6 +70,13 @@ impl Provider for Order {
         }
         Err(failures.told())
     }
+
+    /// That of the member who would be asked first.
+    fn standing(&self) -> Standing {
+        let mut standings = self.members.iter().map(|member| member.standing());
+        let first = standings.next().expect("an order has a member");
+        if first.is_asked() { first } else { standings.find(Standing::is_asked).unwrap_or(first) }
+    }
 }
 
 /// An answer that has begun.
@@ -84,12 +93,18 @@ async fn first_answer(
 ) -> Result<Answer, Failure> {
     let mut failures = Failures::default();
     for member in members {
+        let is_asked = member.standing().is_asked();
         let failure = match begin(&**member, first_token, request).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
         let name = member.model().provider;
-        tracing::warn!(provider = %name, kind = ?failure.kind, reason = %failure, "a provider gave no answer");
+        if is_asked {
+            tracing::warn!(provider = %name, kind = ?failure.kind, reason = %failure, "a provider gave no answer");
+        } else {
+            // It was told why when that began.
+            tracing::debug!(provider = %name, reason = %failure, "a provider is left alone");
+        }
         let tries_next = failure.kind.tries_next();
         failures.add(&name, failure);
         if !tries_next {

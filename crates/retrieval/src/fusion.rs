@@ -94,7 +94,8 @@ fn words_count(candidates: &[&Candidate]) -> f32 {
     WORDS_IN_PROSE + (WORDS_IN_CODE - WORDS_IN_PROSE) * share
 }
 
-/// Values between 0, the least there is, and 1, the most. Who has no value has the least.
+/// Values between 0, the least there is, and 1, the most. Who has no value has the least, and where all values are the
+/// same, they are the most.
 fn normalized(
     candidates: &[&Candidate],
     value: impl Fn(&Candidate) -> Option<f32>,
@@ -103,7 +104,8 @@ fn normalized(
     let (least, most) = (values().fold(f32::INFINITY, f32::min), values().fold(f32::NEG_INFINITY, f32::max));
     candidates.iter().map(move |candidate| match value(candidate) {
         Some(value) if most > least => (value - least) / (most - least),
-        _ => 0.0,
+        Some(_) => 1.0,
+        None => 0.0,
     })
 }
 
@@ -168,6 +170,12 @@ mod tests {
         let bare =
             |number, lexical| Candidate { cosine: None, ..candidate(number, Some(lexical), None, 0.0) };
         check(Fusion::Weighted, vec![bare(1, (1, 2.0)), bare(2, (0, 3.0)), bare(3, (2, 2.0))], &[2, 1, 3]);
+    }
+
+    #[test]
+    fn the_only_one_with_the_words_comes_before_those_without() {
+        let alike = |number, lexical| candidate(number, lexical, Some(0), 0.7);
+        check(Fusion::Weighted, vec![alike(1, None), alike(2, Some((0, 3.0))), alike(3, None)], &[2, 1, 3]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! one commit and one snapshot; a search works on one snapshot, and what a crash leaves is the last commit.
 
 mod best;
+pub(crate) mod bm25;
 mod dense;
 mod entry;
 mod kernel;
@@ -14,7 +15,7 @@ mod search;
 mod snapshot;
 mod stem;
 mod unusable;
-mod words;
+pub(crate) mod words;
 mod writer;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod gate;
 mod index;
 pub mod metrics;
 mod retriever;
+mod selection;
 
 pub use follower::Follower;
 pub use fusion::Fusion;

@@ -1,5 +1,5 @@
 //! The way of a question to its passages: filters to documents, words to a vector, the index to candidates,
-//! and candidates, put in order, to passages.
+//! and candidates, put in order, to passages. With a selection, its pieces are the candidates.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use domain::{
-    Candidate, Catalog, ChunkId, DocumentId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index,
+    Candidate, Catalog, ChunkId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index, Matching,
     Passage, Piece, Principal, Query, Retriever, Scope, Search, Stage, StageName, StorageError, Urgency,
 };
 
 use crate::fusion::{Fusion, POOL, Ranked};
 use crate::gate;
+use crate::selection::Selection;
 
 /// Finds by words and by meaning.
 pub struct HybridRetriever {
@@ -43,22 +44,26 @@ impl HybridRetriever {
         if self.index.is_empty() {
             return Ok(Vec::new());
         }
-        let (documents, vector) = tokio::try_join!(self.documents(who, filters), self.vector(&query.text))?;
+        let (within, vector) = tokio::try_join!(self.matching(who, filters), self.vector(&query.text))?;
         let search = Search {
             who: who.clone(),
             text: query.text.clone(),
             vector: Some(vector),
-            documents,
+            within,
             limit: query.limit.max(POOL),
         };
         self.index.search(search).await
     }
 
-    async fn documents(
-        &self,
-        who: &Principal,
-        filters: &Filters,
-    ) -> Result<Option<Vec<DocumentId>>, Failure> {
+    /// All pieces of a selection.
+    async fn pieces(&self, selection: &Selection<'_>, question: &str) -> Result<Vec<Candidate>, Failure> {
+        let texts = [question].into_iter().chain(selection.texts()).map(str::to_owned).collect();
+        let mut vectors = self.vectors(texts).await?;
+        let asked = vectors.remove(0);
+        Ok(selection.candidates(question, &asked, &vectors))
+    }
+
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Option<Matching>, Failure> {
         if filters.is_empty() {
             return Ok(None);
         }
@@ -66,15 +71,23 @@ impl HybridRetriever {
     }
 
     async fn vector(&self, text: &str) -> Result<Vec<f32>, Failure> {
-        let embedded = self.embedder.embed(vec![text.to_owned()], Urgency::Query).await;
+        Ok(self.vectors(vec![text.to_owned()]).await?.swap_remove(0))
+    }
+
+    /// As many vectors as there are texts.
+    async fn vectors(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, Failure> {
+        let wanted = texts.len();
+        let embedded = self.embedder.embed(texts, Urgency::Query).await;
         let vectors = embedded.map_err(|failure| Failure {
             message: format!("embedding the question failed: {}", failure.message),
             ..failure
         })?;
-        vectors.into_iter().next().ok_or_else(|| {
-            let message = format!("embedding the question failed: {} gave no vector", self.embedder.model());
-            Failure::new(FailureKind::Internal, message)
-        })
+        if vectors.len() != wanted {
+            let (model, given) = (self.embedder.model(), vectors.len());
+            let message = format!("embedding the question failed: {model} gave {given} of {wanted} vectors");
+            return Err(Failure::new(FailureKind::Internal, message));
+        }
+        Ok(vectors)
     }
 
     async fn hits(&self, who: &Principal, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
@@ -98,12 +111,16 @@ impl Retriever for HybridRetriever {
         query: Query,
         stages: &(dyn Fn(Stage) + Send + Sync),
     ) -> Result<Found, Failure> {
-        let (filters, threshold) = match &query.scope {
-            Scope::Knowledge { filters, threshold } => (filters, *threshold),
-            Scope::Selection(_) => todo!(),
-        };
         let began = begin(StageName::Retrieval, stages);
-        let candidates = self.candidates(who, &query, filters).await?;
+        let (candidates, threshold, selection) = match &query.scope {
+            Scope::Knowledge { filters, threshold } => {
+                (self.candidates(who, &query, filters).await?, *threshold, None)
+            }
+            Scope::Selection(text) => {
+                let selection = Selection::new(text);
+                (self.pieces(&selection, &query.text).await?, None, Some(selection))
+            }
+        };
         let count = candidates.len();
         end(StageName::Retrieval, count, began, stages);
 
@@ -114,8 +131,9 @@ impl Retriever for HybridRetriever {
             ranked.truncate(query.limit);
             ranked
         };
-        let is_relevant =
-            gate::lets_through(self.embedder.model(), &candidates) && candidates.iter().any(reaches);
+        // Whoever selects a text knows that it is what the question is about.
+        let is_relevant = (selection.is_some() || gate::lets_through(self.embedder.model(), &candidates))
+            && candidates.iter().any(reaches);
         // The other orders are no reranking, and where nothing is found none is told.
         let ranked = if is_relevant && self.fusion == Fusion::Weighted {
             let began = begin(StageName::Reranking, stages);
@@ -125,7 +143,10 @@ impl Retriever for HybridRetriever {
         } else {
             pick(candidates)
         };
-        let passages = self.hits(who, ranked).await?;
+        let passages = match selection {
+            Some(selection) => selection.hits(ranked),
+            None => self.hits(who, ranked).await?,
+        };
         Ok(Found { is_relevant: is_relevant && !passages.is_empty(), passages, candidates: count })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::response::Response;
 use dialects::generation;
-use domain::{PromptStatus, StageName};
+use domain::{PromptStatus, StageName, Standing};
 use engine::{Histogram, ModelTotals, Totals};
 use tracing::warn;
 
@@ -46,7 +46,7 @@ pub(crate) async fn text(app: &App) -> String {
     prompts(&mut page, &totals, app.refused.totals());
     finding(&mut page, &totals);
     sessions(&mut page, &totals, app).await;
-    providers(&mut page, app);
+    providers(&mut page, &app.engine.provider_standings());
     page.into_text()
 }
 
@@ -146,11 +146,20 @@ async fn sessions(page: &mut Page, totals: &Totals, app: &App) {
     page.histogram(&[], &totals.session_tokens, Unit::Whole);
 }
 
-fn providers(page: &mut Page, _app: &App) {
+/// How those stand who generate. One that nobody looks at is neither up nor down.
+fn providers(page: &mut Page, standings: &BTreeMap<String, Standing>) {
     page.family("wellspring_provider_up", Kind::Gauge, "Whether a provider would answer.");
+    for (provider, standing) in standings {
+        if let Some(health) = &standing.health {
+            page.sample(&[("provider", provider)], u8::from(health.is_ok()));
+        }
+    }
     page.family(
         "wellspring_breaker_open",
         Kind::Gauge,
         "Whether a provider is left alone because it failed.",
     );
+    for (provider, standing) in standings {
+        page.sample(&[("provider", provider)], u8::from(standing.breaker_open));
+    }
 }

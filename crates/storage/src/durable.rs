@@ -202,7 +202,8 @@ impl History for Durable {
         session: SessionId,
         limit: usize,
     ) -> Result<Vec<Exchange>, StorageError> {
-        let said = self.database.read(move |db| prompts::newest_turns(db, session, limit)).await?;
+        let tenant = who.clone();
+        let said = self.database.read(move |db| prompts::newest_turns(db, &tenant, session, limit)).await?;
         let mut exchanges = Vec::with_capacity(said.len());
         for prompt in said.into_iter().rev() {
             let log = self.read(who, prompt).await?.unwrap_or_default();

@@ -3,6 +3,7 @@
 //! Another process may write the file at the same time. So every write is one transaction that takes the file's
 //! lock at its beginning, and nothing is remembered here that such a write could make untrue.
 
+mod addresses;
 mod changes;
 mod documents;
 mod matching;
@@ -17,8 +18,8 @@ mod vectors;
 
 use async_trait::async_trait;
 use domain::{
-    Catalog, Changes, ChunkId, DocumentId, Filed, Filing, Filters, Known, NewDocument, Piece, Principal,
-    StorageError, Unembedded,
+    Catalog, Changes, ChunkId, DocumentId, Filed, Filing, Filters, Known, Matching, NewDocument, Piece,
+    Principal, StorageError, Unembedded,
 };
 
 use crate::sqlite::{Database, Lane};
@@ -78,7 +79,7 @@ impl Catalog for Knowledge {
         self.bulk.read(move |db| documents::known(db, &who, &collection, &repo_url)).await
     }
 
-    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Vec<DocumentId>, StorageError> {
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Matching, StorageError> {
         let (who, wanted) = (who.clone(), Wanted::new(filters)?);
         self.database.read(move |db| wanted.find(db, &who)).await
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use domain::{
-    Catalog, Changes, ChunkId, DocumentId, Filed, Filing, Filters, Known, NewDocument, Piece, Principal,
-    StorageError, Unembedded,
+    Catalog, Changes, ChunkId, DocumentId, Filed, Filing, Filters, Known, Matching, NewDocument, Piece,
+    Principal, StorageError, Unembedded,
 };
 
 /// Passes everything to another catalog, unless it is to fail now.
@@ -71,7 +71,7 @@ impl Catalog for FailingCatalog {
         self.works()?.known(who, collection, repo_url).await
     }
 
-    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Vec<DocumentId>, StorageError> {
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Matching, StorageError> {
         self.works()?.matching(who, filters).await
     }
 

@@ -1,6 +1,7 @@
 //! What tests and first tries need instead of the real thing: a fake model server whose faults are in the
 //! model's name, and in-process pieces that a test drives by hand on paused time.
 
+mod black_hole;
 mod catalog;
 mod clock;
 mod embedder;
@@ -8,6 +9,7 @@ mod embeddings;
 mod fake_model;
 mod journal;
 mod models;
+mod moody;
 mod ollama;
 mod openai;
 mod playback;
@@ -21,12 +23,14 @@ mod speech;
 mod vectors;
 mod vendor;
 
+pub use black_hole::BlackHole;
 pub use catalog::FailingCatalog;
 pub use clock::PausedClock;
 pub use embedder::FakeEmbedder;
 pub use fake_model::FakeModel;
 pub use journal::{FailingJournal, SlowJournal};
 pub use models::models_folder;
+pub use moody::{Mood, MoodyProvider};
 pub use retriever::{ScriptedRetriever, passage};
 pub use script::grammar;
 pub use scripted::{ScriptedCall, ScriptedCalls, ScriptedProvider};

@@ -127,7 +127,7 @@ impl Bench {
             who: Principal::local(),
             text: text.to_owned(),
             vector: vector.cloned(),
-            documents: None,
+            within: None,
             limit: 100,
         };
         figures.time("index, by words alone", self.index.search(search(text, None))).await;

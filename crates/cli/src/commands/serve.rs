@@ -64,6 +64,9 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
     let mut beside = JoinSet::new();
     beside.spawn(advise(wired.parts.engine.clone()));
+    for provider in wired.watched {
+        beside.spawn(async move { provider.keep_looking().await });
+    }
     beside.spawn(keep_house(wired.parts.engine.clone(), settings.storage.retention));
     beside.spawn(embed_the_rest(wired.pipeline));
     let served = server::serve(listener, wired.parts, server_settings(settings), stop).await;

@@ -24,6 +24,9 @@ pub(crate) struct GenerationSettings {
     /// How long an answer may take.
     #[serde(rename = "total_seconds", serialize_with = "in_seconds")]
     pub(crate) total: Duration,
+    /// How often providers are asked whether they would answer.
+    #[serde(rename = "health_seconds", serialize_with = "in_seconds")]
+    pub(crate) health: Duration,
     /// How many tokens an answer may have.
     pub(crate) max_tokens: u32,
     /// 0 is the most likely answer.
@@ -66,6 +69,7 @@ pub(super) struct TypedGeneration {
     first_token_seconds: f64,
     stall_seconds: f64,
     total_seconds: f64,
+    health_seconds: f64,
     max_tokens: u64,
     temperature: f64,
     context_tokens: u64,
@@ -88,6 +92,7 @@ impl Default for TypedGeneration {
             first_token_seconds: 60.0,
             stall_seconds: 30.0,
             total_seconds: 600.0,
+            health_seconds: 10.0,
             max_tokens: 2048,
             temperature: 0.0,
             context_tokens: 600,
@@ -116,6 +121,7 @@ impl TypedGeneration {
             first_token: seconds("first_token_seconds", self.first_token_seconds),
             stall: seconds("stall_seconds", self.stall_seconds),
             total: seconds("total_seconds", self.total_seconds),
+            health: seconds("health_seconds", self.health_seconds),
             max_tokens: checks.number("generation.max_tokens", self.max_tokens, 1..=1_000_000),
             #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 2")]
             temperature: checks.decimal("generation.temperature", self.temperature, 0.0..=2.0) as f32,

@@ -3,6 +3,7 @@
 //! its structs; `show` and `remarks` tell a person about the result. Nothing in here reads the environment by
 //! itself; `SettingsFile` reads the one file.
 
+mod breaker;
 mod checks;
 mod directories;
 mod embedding;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use breaker::{BreakerSettings, TypedBreaker};
 use checks::Checks;
 use embedding::{EmbeddingSettings, TypedEmbedding};
 use generation::{GenerationSettings, TypedGeneration};
@@ -65,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) generation: GenerationSettings,
     /// Those who generate and can be asked, by their names.
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
+    /// Those of them who fail.
+    pub(crate) breaker: BreakerSettings,
     /// In-process models.
     pub(crate) models: ModelSettings,
     /// Embedding.
@@ -98,6 +102,7 @@ struct Typed {
     generation: TypedGeneration,
     #[serde(default = "providers::only_local")]
     providers: TypedProviders,
+    breaker: TypedBreaker,
     models: TypedModels,
     embedding: TypedEmbedding,
     ingest: IngestSettings,
@@ -140,6 +145,7 @@ impl Typed {
             server: self.server.resolve(checks),
             generation: self.generation.resolve(checks, &self.providers),
             providers: providers::resolve(checks, self.providers, &in_an_order),
+            breaker: self.breaker.resolve(checks),
             models: self.models.resolve(checks),
             embedding: self.embedding.resolve(checks),
             ingest: self.ingest,

@@ -294,6 +294,8 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     ("[server]\ntrusted_proxies = ['10.0.0.0/99']", &["server.trusted_proxies[0]", "10.0.0.0/8"]),
     ("[server]\ndrain_seconds = -1", &["server.drain_seconds (test.toml, line 2)", "-1", "0 to"]),
+    ("[breaker]\nfailure_share = 0", &["breaker.failure_share (test.toml, line 2)", "0.01 to 1"]),
+    ("[breaker]\nwindow_least = 21", &["breaker.window_least (test.toml, line 2)", "window_requests = 20"]),
     (
         "[generation]\nproviders = []",
         &["generation.providers (test.toml, line 2)", "configured are \"local\""],

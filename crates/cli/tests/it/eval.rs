@@ -153,7 +153,7 @@ async fn eval_answers(references: &str, arguments: &[&str]) -> (Ran, Home) {
     let fake = FakeModel::start().await;
     let home = Home::new();
     for name in ["corpus.jsonl", "queries.jsonl", "qrels.tsv"] {
-        home.write(name, &fs::read_to_string(Path::new(BY_HAND).join(name)).unwrap());
+        home.write(name, &fs::read_to_string(Path::new(BY_HAND).join(name)).expect("the fixture is there"));
     }
     home.write("answers.jsonl", references);
     let provider = [

@@ -2,6 +2,7 @@
 
 mod ask;
 mod binary;
+mod breaker;
 mod burst;
 mod chat;
 mod client;

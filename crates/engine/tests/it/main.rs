@@ -1,5 +1,6 @@
 //! The engine over real ports, on paused time.
 
+mod conversations;
 mod model;
 mod passages;
 mod places;

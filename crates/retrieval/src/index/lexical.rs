@@ -3,7 +3,6 @@
 //! word by word over whole lists; tantivy's own way skips lists, and sums in an order that depends on what it
 //! skipped.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use tantivy::fieldnorm::FieldNormReader;
@@ -11,19 +10,10 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::IndexRecordOption;
 
 use super::best::{Best, Scored};
+use super::bm25::{counted, norm, rarity, weight};
 use super::entry::Fields;
 use super::scope::{Mask, Scope};
 use super::snapshot::{Extent, Part};
-use super::words::words;
-
-/// How soon a word's repetitions stop counting. Fitted on the development questions of SciFact and CoSQA.
-const SATURATION: f32 = 1.2;
-
-/// How much a long chunk's words count less. Fitted likewise.
-const LENGTH_PENALTY: f32 = 0.9;
-
-/// More different words than this are not looked for.
-const MOST_WORDS: usize = 256;
 
 /// The best rows by words, each as (part, row).
 pub(crate) fn search(
@@ -40,7 +30,7 @@ pub(crate) fn search(
         let lists = lists.collect::<io::Result<Vec<_>>>()?;
         let having: u64 =
             lists.iter().zip(&scope.ours).map(|(list, ours)| count_rows(list.as_ref(), ours)).sum();
-        let weight = rarity(having, scope.extent.chunks) * count * (SATURATION + 1.0);
+        let weight = weight(rarity(having, scope.extent.chunks), count);
         for ((list, part), scores) in lists.into_iter().zip(parts).zip(&mut scores) {
             if let Some(list) = list {
                 add(list, &part.lengths, &lengths, weight, scores);
@@ -57,17 +47,6 @@ pub(crate) fn search(
         }
     }
     Ok(best.into_sorted())
-}
-
-/// The words of a question, each with how often it is there, in an order that is always the same.
-fn counted(text: &str) -> BTreeMap<String, f32> {
-    let mut counted = BTreeMap::new();
-    for word in words(text) {
-        if counted.len() < MOST_WORDS || counted.contains_key(&word) {
-            *counted.entry(word).or_insert(0.0) += 1.0;
-        }
-    }
-    counted
 }
 
 fn postings(part: &Part, fields: Fields, word: &str) -> io::Result<Option<BlockSegmentPostings>> {
@@ -88,17 +67,6 @@ fn count_rows(list: Option<&BlockSegmentPostings>, mask: &Mask) -> u64 {
         list.advance();
     }
     count
-}
-
-/// A word that few chunks have tells more.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "a weight need not be exact"
-)]
-fn rarity(having: u64, chunks: u64) -> f32 {
-    let (having, chunks) = (having as f64, chunks as f64);
-    (1.0 + (chunks - having + 0.5) / (having + 0.5)).ln() as f32
 }
 
 fn add(
@@ -128,7 +96,7 @@ impl LengthNorms {
         let average = tenant.words.max(1) as f32 / tenant.chunks.max(1) as f32;
         Self(std::array::from_fn(|id| {
             let length = FieldNormReader::id_to_fieldnorm(u8::try_from(id).unwrap_or(u8::MAX)) as f32;
-            SATURATION * (1.0 - LENGTH_PENALTY + LENGTH_PENALTY * length / average)
+            norm(length, average)
         }))
     }
 }

@@ -1,8 +1,8 @@
-//! What a search may find in a snapshot: the chunks of a tenant, and of some documents only.
+//! What a search may find in a snapshot: the chunks of a tenant, and only those that passed filters.
 
 use std::collections::HashSet;
 
-use domain::{DocumentId, Search};
+use domain::{ChunkId, DocumentId, Matching, Search};
 
 use super::rows::Owned;
 use super::snapshot::{Extent, Part, Snapshot};
@@ -22,15 +22,15 @@ impl<'a> Scope<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, search: &Search) -> Option<Self> {
         let tenant = &search.who.tenant;
         let extent = snapshot.extent(tenant)?;
-        let masks = |documents: Option<&HashSet<DocumentId>>| -> Vec<Mask> {
-            snapshot.parts.iter().map(|part| Mask::new(part, tenant, documents)).collect()
+        let masks = |within: Option<&Within>| -> Vec<Mask> {
+            snapshot.parts.iter().map(|part| Mask::new(part, tenant, within)).collect()
         };
-        let documents = search.documents.as_ref().map(|documents| documents.iter().copied().collect());
+        let within = search.within.as_ref().map(Within::new);
         Some(Self {
             snapshot,
             extent,
             ours: masks(None),
-            narrowed: documents.as_ref().map(|documents| masks(Some(documents))),
+            narrowed: within.as_ref().map(|within| masks(Some(within))),
         })
     }
 
@@ -40,21 +40,37 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// What passed filters, to be looked up.
+struct Within {
+    documents: HashSet<DocumentId>,
+    chunks: Option<HashSet<ChunkId>>,
+}
+
+impl Within {
+    fn new(matching: &Matching) -> Self {
+        let chunks = matching.chunks.as_ref().map(|chunks| chunks.iter().copied().collect());
+        Self { documents: matching.documents.iter().copied().collect(), chunks }
+    }
+}
+
 /// Which rows of a part count; without a list, all.
 pub(crate) struct Mask(Option<Vec<bool>>);
 
 impl Mask {
-    fn new(part: &Part, tenant: &str, documents: Option<&HashSet<DocumentId>>) -> Self {
+    fn new(part: &Part, tenant: &str, within: Option<&Within>) -> Self {
         let is_allowed = |owned: &Owned| {
-            owned.tenant == tenant && documents.is_none_or(|documents| documents.contains(&owned.document))
+            owned.tenant == tenant && within.is_none_or(|within| within.documents.contains(&owned.document))
         };
+        let chunks = within.and_then(|within| within.chunks.as_ref());
         let allowed: Vec<bool> = part.rows.documents().iter().map(is_allowed).collect();
         let alive = part.segment.alive_bitset();
-        if alive.is_none() && allowed.iter().all(|&allowed| allowed) {
+        if alive.is_none() && chunks.is_none() && allowed.iter().all(|&allowed| allowed) {
             return Self(None);
         }
         let is_set = |row: u32| {
-            allowed[part.rows.document(row as usize)] && alive.is_none_or(|alive| alive.is_alive(row))
+            allowed[part.rows.document(row as usize)]
+                && alive.is_none_or(|alive| alive.is_alive(row))
+                && chunks.is_none_or(|chunks| chunks.contains(&part.rows.chunk(row as usize)))
         };
         Self(Some((0..part.segment.max_doc()).map(is_set).collect()))
     }

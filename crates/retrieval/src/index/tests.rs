@@ -58,8 +58,7 @@ async fn merged_segments_keep_every_chunk_that_is_there() {
 
     let left: Vec<u64> = (1..=revision).filter(|number| number % 3 != 1 || *number == revision).collect();
     let who = Principal::local();
-    let search =
-        Search { who, text: "cats".into(), vector: Some(vec![1.0, 0.0]), documents: None, limit: 2000 };
+    let search = Search { who, text: "cats".into(), vector: Some(vec![1.0, 0.0]), within: None, limit: 2000 };
     let found = index.search(search).await.unwrap();
     assert_eq!(found.len(), left.len());
     for (candidate, number) in found.iter().zip(left) {
@@ -102,7 +101,7 @@ fn changes(revision: u64, text: &str) -> Changes {
 
 async fn found(index: &EmbeddedIndex, text: &str) -> usize {
     let (who, text) = (Principal::local(), text.to_owned());
-    let search = Search { who, text, vector: None, documents: None, limit: 10 };
+    let search = Search { who, text, vector: None, within: None, limit: 10 };
     index.search(search).await.expect("a search of one chunk").len()
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Candidate, ChunkId, DocumentId, Indexed, Principal, Search};
+use domain::{Candidate, ChunkId, DocumentId, Indexed, Matching, Principal, Search};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use retrieval::EmbeddedIndex;
@@ -30,16 +30,23 @@ proptest! {
         history in history(),
         text in text(),
         kept in 0_u32..8,
+        by_chunk in any::<bool>(),
     ) {
         run(async {
             let index = built(&history).await;
             let numbers = (0..8).filter(|number| number & kept == kept);
             let documents: Vec<DocumentId> = numbers.map(document).collect();
             let all = found(&index, Search { limit: ALL, ..question(&text) }).await;
+            let is_chosen = |chunk: ChunkId| !by_chunk || chunk.0.as_bytes().last().is_some_and(|byte| byte % 2 == 0);
+            let chosen = all.iter().map(|candidate| candidate.chunk).filter(|chunk| is_chosen(*chunk)).collect();
+            let within = Matching { documents: documents.clone(), chunks: by_chunk.then_some(chosen) };
             for limit in [1, 3, 10] {
-                let search = Search { documents: Some(documents.clone()), limit, ..question(&text) };
+                let search = Search { within: Some(within.clone()), limit, ..question(&text) };
                 let filtered = found(&index, search).await;
-                assert_same(&filtered, &all, |candidate| documents.contains(&candidate.document), limit);
+                let passes = |candidate: &Candidate| {
+                    documents.contains(&candidate.document) && is_chosen(candidate.chunk)
+                };
+                assert_same(&filtered, &all, passes, limit);
             }
         });
     }

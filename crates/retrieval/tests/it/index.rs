@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use domain::{Changes, Index, Search};
+use domain::{Changes, Index, Matching, Search};
 use proptest::prelude::*;
 use retrieval::{EmbeddedIndex, Unusable};
 
@@ -81,7 +81,8 @@ async fn only_chunks_of_the_given_documents_are_found() {
     for (documents, expected) in
         [(vec![document(2)], vec![id(2)]), (vec![], vec![]), (vec![document(9)], vec![])]
     {
-        let search = Search { documents: Some(documents), ..question("cats") };
+        let within = Some(Matching { documents, chunks: None });
+        let search = Search { within, ..question("cats") };
         let chunks: Vec<_> = found(&index, search).await.iter().map(|candidate| candidate.chunk).collect();
         assert_eq!(chunks, expected);
     }

@@ -76,6 +76,62 @@ async fn one_tenant_finds_nothing_of_another() {
 }
 
 #[tokio::test]
+async fn a_filter_of_chunks_leaves_out_the_others_of_their_document() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let many: Vec<String> = (0..300).map(|number| format!("cats sleep {number}")).collect();
+    world.library.put("many.md", &many.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.follower.caught_up().await.unwrap();
+    // However many of their document's chunks come before them.
+    let urls = ["/many.md#line-280", "/cats.md#line-2"].map(str::to_owned);
+    let scope = Scope::within(Filters::from([(FilterField::SourceUrl, urls.into())]));
+    let found = world.retrieve(&Principal::local(), Query { scope, ..query("cats sleep") }).await.0;
+    let mut texts: Vec<_> = found.passages.iter().map(|hit| hit.passage.text.as_str()).collect();
+    texts.sort_unstable();
+    assert_eq!(texts, ["cats eat", "cats sleep 279"]);
+    assert_eq!(found.candidates, 2);
+}
+
+#[tokio::test]
+async fn a_selection_is_the_only_thing_that_is_searched() {
+    for name in [MODEL, GATED] {
+        let world = World::named(name, FAKE, Fusion::Weighted).await;
+        let text = format!("dogs bark {}\r\n\r\ncats 🙂 purr {}", "loud ".repeat(150), "soft ".repeat(150));
+        let scope = Scope::Selection(text.as_str().into());
+        let (found, stages) =
+            world.retrieve(&Principal::local(), Query { scope, ..query("who purrs") }).await;
+        let passages: Vec<_> = found.passages.iter().map(|hit| &hit.passage).collect();
+        assert_eq!(passages.len(), 2);
+        assert!(passages[0].text.starts_with("cats 🙂 purr") && passages[0].lines == Some((3, 3)));
+        for passage in passages {
+            let (start, end) = passage.chars.expect("a place in the selection");
+            let quoted: String = text.chars().take(end as usize).skip(start as usize).collect();
+            assert_eq!(quoted, passage.text);
+        }
+        // The gate is open, even for a model whose cosines it knows.
+        assert!(found.is_relevant);
+        let told = [(StageName::Retrieval, 2), (StageName::Reranking, 2)];
+        assert_eq!(names_and_counts(&stages), told);
+        let limited = Query { scope: Scope::Selection(text.into()), limit: 1, ..query("who purrs") };
+        assert_eq!(world.retrieve(&Principal::local(), limited).await.0.passages.len(), 1);
+        assert_eq!(world.ask("purr").await.candidates, 3, "nothing of it was written");
+    }
+}
+
+#[tokio::test]
+async fn a_selection_is_searched_where_the_knowledge_base_is_empty() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    let empty = HybridRetriever::new(
+        Library::new(Knowledge::in_memory()).catalog(),
+        Arc::new(EmbeddedIndex::in_memory(MODEL).unwrap()),
+        Arc::clone(&world.embedder) as Arc<dyn Embedder>,
+        Fusion::Weighted,
+    );
+    let scope = Scope::Selection("cats purr".into());
+    let found = empty.retrieve(&Principal::local(), Query { scope, ..query("cats") }, &|_| {}).await.unwrap();
+    assert_eq!(found.passages.len(), 1);
+}
+
+#[tokio::test]
 async fn stages_are_told_as_they_begin_and_end() {
     let found_and_reranked = [(StageName::Retrieval, 3), (StageName::Reranking, 2)];
     check_stages(Fusion::Weighted, MODEL, None, &found_and_reranked).await;

@@ -57,7 +57,7 @@ pub(crate) fn question(text: &str) -> Search {
         who: Principal::local(),
         text: text.to_owned(),
         vector: Some(vector(text)),
-        documents: None,
+        within: None,
         limit: 30,
     }
 }

@@ -1,6 +1,6 @@
 //! Ends: a log that has come to its end is folded into the history.
 
-use domain::{Accepted, Batch, Ended, Event, Passages, Principal, PromptId, Step, Timestamp, Turn};
+use domain::{Accepted, Batch, Ended, Event, Passages, Principal, PromptId, Scope, Step, Timestamp, Turn};
 use rusqlite::{Connection, params};
 
 use super::codec;
@@ -86,12 +86,16 @@ impl Folded {
 /// Writes a turn, with the passages that the model was given as its sources.
 fn insert_turn(db: &Connection, folded: &Folded, turn: &Turn) -> rusqlite::Result<()> {
     let passages = folded.passages.as_deref();
-    let sources: Vec<SourceRecord<'_>> =
+    let sources: Vec<SourceRecord> =
         passages.into_iter().flat_map(|passages| &passages.in_prompt).map(SourceRecord::from).collect();
+    let (mode, selected_text) = match &folded.accepted.question.scope {
+        Scope::Knowledge { .. } => ("general", None),
+        Scope::Selection(text) => ("selected_text", Some(&**text)),
+    };
     db.prepare_cached(
         "INSERT INTO conversations
             (id, session_id, query, response, sources, mode, selected_text, chunks_retrieved, latency_ms, created_at)
-         VALUES (?, ?, ?, ?, ?, 'general', NULL, ?, ?, ?)",
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         folded.accepted.prompt.to_string(),
@@ -99,6 +103,8 @@ fn insert_turn(db: &Connection, folded: &Folded, turn: &Turn) -> rusqlite::Resul
         turn.question,
         turn.answer,
         serde_json::to_string(&sources).expect("texts and numbers are JSON"),
+        mode,
+        selected_text,
         passages.map_or(0, |passages| passages.found),
         folded.ended_at.since(folded.accepted_at).as_secs_f64() * 1e3,
         folded.accepted_at.to_string()

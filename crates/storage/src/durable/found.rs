@@ -69,25 +69,38 @@ pub(super) struct CitationRecord {
     quote: Option<String>,
 }
 
-/// A passage among a turn's sources.
+/// A passage among a turn's sources. One of a selection tells where in it it is.
 #[derive(Serialize)]
-pub(super) struct SourceRecord<'a> {
+pub(super) struct SourceRecord {
     source_url: String,
-    page_title: &'a str,
-    section_heading: &'a str,
-    chunk_text: &'a str,
+    page_title: String,
+    section_heading: String,
+    chunk_text: String,
     relevance_score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    char_start: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    char_end: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_start: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_end: Option<u32>,
 }
 
-impl<'a> From<&'a Passage> for SourceRecord<'a> {
-    fn from(passage: &'a Passage) -> Self {
-        let end = passage.text.char_indices().nth(SOURCE_CHARS).map_or(passage.text.len(), |(end, _)| end);
+impl From<&Passage> for SourceRecord {
+    fn from(passage: &Passage) -> Self {
+        let shown = passage.beginning(SOURCE_CHARS);
+        let lines = shown.chars.and(shown.lines);
         Self {
-            source_url: passage.source_url(),
-            page_title: &passage.title,
-            section_heading: passage.heading().unwrap_or("Introduction"),
-            chunk_text: &passage.text[..end],
-            relevance_score: passage.score,
+            source_url: shown.source_url(),
+            section_heading: shown.heading().unwrap_or(Passage::NO_HEADING).to_owned(),
+            page_title: shown.title,
+            chunk_text: shown.text,
+            relevance_score: shown.score,
+            char_start: shown.chars.map(|(start, _)| start),
+            char_end: shown.chars.map(|(_, end)| end),
+            line_start: lines.map(|(first, _)| first),
+            line_end: lines.map(|(_, last)| last),
         }
     }
 }

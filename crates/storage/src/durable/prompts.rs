@@ -96,19 +96,18 @@ pub(super) fn thread(
     Ok(turns)
 }
 
-/// The prompts of a session's newest turns, the newest first.
+/// The prompts of a session's newest turns, the newest first. Those that ended with any text are turns.
 pub(super) fn newest_turns(
     db: &Connection,
+    who: &Principal,
     session: SessionId,
     limit: usize,
 ) -> rusqlite::Result<Vec<PromptId>> {
     db.prepare_cached(
-        "SELECT id FROM conversations WHERE session_id = ? ORDER BY created_at DESC, id DESC LIMIT ?",
+        "SELECT id FROM prompts INDEXED BY prompts_of_session
+         WHERE tenant = ? AND session = ? AND status <> 'in-flight' AND token_count > 0 ORDER BY id DESC LIMIT ?",
     )?
-    .query_map(params![session.to_string(), limit], |row| {
-        let id: String = row.get(0)?;
-        id.parse().map_err(|_| rusqlite::Error::InvalidQuery)
-    })?
+    .query_map(params![who.tenant, session.0.as_bytes(), limit], |row| Ok(PromptId(uuid(row, 0)?)))?
     .collect()
 }
 

@@ -17,7 +17,7 @@ const WHOLE_TENANT: [&str; 4] = [
     "SELECT count(*) FROM documents INDEXED BY documents_in_order",
     "FROM documents INDEXED BY documents_in_order WHERE tenant = ?1 AND ?2 IS NULL ORDER BY number DESC LIMIT",
     "SELECT collection, count(*) FROM documents WHERE tenant = ? GROUP BY collection",
-    "SELECT number, id, file_path FROM documents WHERE tenant = ?",
+    "SELECT number, id, file_path, '' FROM documents WHERE tenant = ?",
 ];
 
 #[test]
@@ -97,9 +97,10 @@ fn everything_that_is_asked(db: &mut Connection) -> BTreeSet<String> {
 
 /// Each filter alone, none, and all of them.
 fn filters() -> Vec<Filters> {
-    use FilterField::{Collection, FilePath, Language, Metadata, RepoUrl, Title};
-    let fields = [RepoUrl, FilePath, Language, Collection, Title, Metadata("name".to_owned())];
-    let filter = |field: &FilterField| (field.clone(), BTreeSet::from(["value".to_owned()]));
+    use FilterField::{Collection, FilePath, Language, Metadata, RepoUrl, SectionHeading, SourceUrl, Title};
+    let metadata = Metadata("name".to_owned());
+    let fields = [RepoUrl, FilePath, Language, Collection, Title, SourceUrl, SectionHeading, metadata];
+    let filter = |field: &FilterField| (field.clone(), BTreeSet::from(["value#anchor".to_owned()]));
     let alone = fields.iter().map(|field| Filters::from([filter(field)]));
     alone.chain([Filters::new(), fields.iter().map(filter).collect()]).collect()
 }

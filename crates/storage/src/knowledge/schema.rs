@@ -111,4 +111,7 @@ const MIGRATIONS: &[&str] = &[
         latest INTEGER NOT NULL
     );
     INSERT INTO revisions SELECT now, now FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS now);",
+    // 2: documents by where a reader opens them, chunks by their innermost headings.
+    "CREATE INDEX documents_by_address ON documents (tenant, coalesce(url, repo_url || '/' || file_path));
+    CREATE INDEX chunks_by_heading ON chunks (tenant, coalesce(subsection, section, ''));",
 ];

@@ -1,11 +1,11 @@
 //! The table `conversations`: the one that others may read with SQL.
 
-use domain::{CancelReason, Cause, FailureKind};
+use domain::{CancelReason, Cause, FailureKind, Passages, Scope, Step};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use crate::folder::Folder;
-use crate::world::{cancelled, done, failed, new_prompt, session, start};
+use crate::world::{cancelled, done, failed, new_prompt, selected, session, start};
 
 const COLUMNS: [(&str, &str); 10] = [
     ("id", "TEXT"),
@@ -86,4 +86,37 @@ async fn every_answer_with_text_is_a_row() {
         running.end(&store, ended, seconds + 2).await;
     }
     assert_eq!(rows(&folder.connect(), "SELECT * FROM conversations ORDER BY created_at"), expected);
+}
+
+#[tokio::test]
+async fn a_turn_about_a_selection_tells_where_its_sources_are_in_it() {
+    let folder = Folder::new();
+    let store = folder.open(0);
+    let session = session(&store, 0).await;
+    let text = format!("🙂 first line\r\n{}\nthird", "ß".repeat(600));
+    let mut new = new_prompt(session, "what?", 10);
+    new.accepted.question.scope = Scope::Selection(text.as_str().into());
+    let mut running = start(&store, new).await;
+    let rest: String = text.chars().skip(14).collect();
+    let passages = Passages { found: 2, in_prompt: vec![selected(&rest, (14, 620), (2, 3))] };
+    running.note(&store, Step::Passages(Box::new(passages))).await;
+    running.say(&store, "that").await;
+    running.end(&store, done(), 12).await;
+
+    let row =
+        rows(&folder.connect(), "SELECT mode, selected_text, chunks_retrieved, sources FROM conversations");
+    let [mode, selection, retrieved, Value::Text(sources)] = &row[0][..] else { panic!("{row:?}") };
+    assert_eq!((mode, selection), (&Value::Text("selected_text".to_owned()), &Value::Text(text.clone())));
+    assert_eq!(retrieved, &Value::Integer(2));
+    let sources: serde_json::Value = serde_json::from_str(sources).unwrap();
+    let source = &sources[0];
+    assert_eq!(source["source_url"], "selected_text");
+    assert_eq!(
+        (&source["page_title"], &source["section_heading"]),
+        (&"User Selection".into(), &"Selected Text".into())
+    );
+    let at = |name: &str| usize::try_from(source[name].as_u64().unwrap()).unwrap();
+    let quoted: String = text.chars().take(at("char_end")).skip(at("char_start")).collect();
+    assert_eq!(source["chunk_text"], quoted, "what is shown is cut, and where it is with it");
+    assert_eq!((at("char_start"), at("char_end"), at("line_start"), at("line_end")), (14, 514, 2, 2));
 }

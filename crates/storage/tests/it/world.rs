@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use domain::{
-    Accepted, Batch, Cause, Claim, Ended, Event, Failure, FailureKind, FinishReason, History, Journal,
-    MessageId, Model, NewPrompt, NewSession, Outcome, Principal, PromptId, Question, Run, Session, SessionId,
-    Sessions, Step, StorageError, Timestamp, TraceId,
+    Accepted, Batch, Cause, ChunkId, Claim, DocumentId, Ended, Event, Failure, FailureKind, FinishReason,
+    History, Journal, MessageId, Model, NewPrompt, NewSession, Outcome, Passage, Principal, PromptId,
+    Question, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, TraceId,
 };
 
 /// All that a store does.
@@ -38,6 +38,24 @@ pub(crate) async fn session_of(store: &impl Store, who: &Principal, seconds: u64
     let session = Session::new(SessionId::new(at(seconds)), NewSession::default(), at(seconds));
     store.create(who, session.clone()).await.expect("a session can be made");
     session.id
+}
+
+/// A piece of a selection, at these characters and lines of it.
+pub(crate) fn selected(text: &str, chars: (u32, u32), lines: (u32, u32)) -> Passage {
+    Passage {
+        chunk: ChunkId::new(at(0)),
+        document: DocumentId::new(at(0)),
+        title: "User Selection".to_owned(),
+        repo_url: None,
+        file_path: None,
+        url: Some("selected_text".to_owned()),
+        section: Some("Selected Text".to_owned()),
+        subsection: None,
+        lines: Some(lines),
+        chars: Some(chars),
+        text: text.to_owned(),
+        score: 0.5,
+    }
 }
 
 pub(crate) fn question(text: &str) -> Question {
@@ -97,6 +115,14 @@ impl Running {
     /// Appends a batch with one text a word.
     pub(crate) async fn say(&mut self, store: &impl Store, words: &str) {
         self.try_to_say(store, words).await.expect("a sound store takes a batch");
+    }
+
+    /// Appends a step of its own.
+    pub(crate) async fn note(&mut self, store: &impl Store, step: Step) {
+        let last = self.log.last().expect("it was accepted");
+        let event = Event { position: last.position + 1, at: last.at, step };
+        store.append(&self.run, [event.clone()].into()).await.expect("a sound store takes a batch");
+        self.log.push(event);
     }
 
     /// The batch that would be next.

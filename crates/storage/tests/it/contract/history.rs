@@ -2,17 +2,21 @@
 
 use std::time::Instant;
 
-use domain::{CancelReason, Cause, FailureKind, Prompt, PromptId, PromptStatus, SessionId, Turn, Which};
+use domain::{
+    CancelReason, Cause, Exchange, FailureKind, Passages, Prompt, PromptId, PromptStatus, Scope, SessionId,
+    Step, Turn, Which,
+};
 
 use super::over_both_stores;
 use crate::world::{
-    Store, ask, at, cancelled, claim, done, failed, find, keyed, log_of, new_prompt, prompt_of, session,
-    start, who,
+    Store, ask, at, cancelled, claim, done, failed, find, keyed, log_of, new_prompt, prompt_of, selected,
+    session, start, stranger, who,
 };
 
 over_both_stores! {
     a_prompt_follows_the_last_turn_of_its_session,
     a_thread_is_walked_along_what_prompts_follow,
+    a_conversation_is_what_was_said_with_what_it_rests_on,
     a_prompt_is_told_as_it_stands,
     prompts_are_listed_the_newest_first_by_session_and_by_status,
     a_deleted_session_is_gone_with_all_that_was_in_it,
@@ -21,7 +25,7 @@ over_both_stores! {
 }
 
 fn follows(log: &[domain::Event]) -> Option<PromptId> {
-    let domain::Step::Accepted(accepted) = &log[0].step else { panic!("a log begins with its acceptance") };
+    let Step::Accepted(accepted) = &log[0].step else { panic!("a log begins with its acceptance") };
     accepted.follows
 }
 
@@ -64,6 +68,38 @@ async fn a_thread_is_walked_along_what_prompts_follow(store: &impl Store) {
     let branch = ask(store, branch, "yes", done()).await;
     let thread = store.thread(&who(), prompt_of(&branch), 100).await.unwrap();
     assert_eq!(thread, [expected[0].clone(), expected[1].clone(), turn("another way?", "yes")]);
+}
+
+async fn a_conversation_is_what_was_said_with_what_it_rests_on(store: &impl Store) {
+    let (one, other) = (session(store, 0).await, session(store, 0).await);
+    let client = Cause::Client(CancelReason::UserInitiated);
+    let found = Passages { found: 3, in_prompt: vec![selected("🙂", (5, 6), (1, 1))] };
+    let mut said = vec![ask(store, new_prompt(one, "plain?", 1), "plain", done()).await];
+    let mut selecting = new_prompt(one, "selected?", 2);
+    selecting.accepted.question.scope = Scope::Selection("some 🙂 words".into());
+    let mut running = start(store, selecting).await;
+    running.note(store, Step::Passages(Box::new(found.clone()))).await;
+    running.say(store, "cut sh").await;
+    said.push(running.end(store, cancelled(client), 3).await);
+    ask(store, new_prompt(one, "silent?", 4), "", failed(FailureKind::Died)).await;
+    ask(store, new_prompt(other, "elsewhere?", 5), "elsewhere", done()).await;
+    let still = start(store, new_prompt(one, "running?", 6)).await;
+
+    let exchanges = store.conversation(&who(), one, 9).await.unwrap();
+    let expected: Vec<_> = said.iter().map(|log| Exchange::of(log).unwrap()).collect();
+    assert_eq!(exchanges, expected, "a pure function of the logs, the oldest first");
+    assert_eq!(exchanges[0].turn, turn("plain?", "plain"));
+    assert_eq!((exchanges[0].asked_at, &exchanges[0].scope), (at(1), &Scope::default()));
+    assert_eq!(exchanges[1].turn, turn("selected?", "cut sh"));
+    assert_eq!((exchanges[1].asked_at, exchanges[1].answered_at), (at(2), at(3)));
+    assert_eq!(exchanges[1].scope, Scope::Selection("some 🙂 words".into()));
+    assert_eq!(exchanges[1].passages, found);
+    assert_eq!(store.conversation(&who(), one, 1).await.unwrap(), expected[1..], "the newest");
+    assert_eq!(store.conversation(&who(), one, 0).await.unwrap(), []);
+    assert_eq!(store.conversation(&stranger(), one, 9).await.unwrap(), []);
+    still.end(store, done(), 7).await;
+    store.delete_session(&who(), one).await.unwrap();
+    assert_eq!(store.conversation(&who(), one, 9).await.unwrap(), []);
 }
 
 async fn a_prompt_is_told_as_it_stands(store: &impl Store) {

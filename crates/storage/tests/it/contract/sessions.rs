@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use domain::{CancelReason, Cause, Ending, FailureKind, NewSession, Session, SessionEnd, SessionId};
 
 use super::over_both_stores;
-use crate::world::{Store, ask, at, cancelled, claim, done, failed, find, new_prompt, session, start, who};
+use crate::world::{
+    Store, ask, at, cancelled, claim, done, failed, find, new_prompt, session, start, stranger, who,
+};
 
 over_both_stores! {
     a_session_is_kept_as_it_was_made,
+    a_session_that_is_made_again_stays_as_it_is,
     a_session_counts_its_prompts_and_the_tokens_of_those_that_ended,
     the_first_question_is_the_title,
     whatever_happens_in_a_session_moves_its_activity_forward,
@@ -25,6 +28,21 @@ async fn a_session_is_kept_as_it_was_made(store: &impl Store) {
     store.create(&who(), session.clone()).await.unwrap();
     assert_eq!(store.find(&who(), session.id).await, Ok(Some(session)));
     assert_eq!(store.find(&who(), SessionId::new(at(0))).await, Ok(None));
+}
+
+async fn a_session_that_is_made_again_stays_as_it_is(store: &impl Store) {
+    let id = session(store, 0).await;
+    ask(store, new_prompt(id, "one?", 1), "a b", done()).await;
+    let before = find(store, id).await;
+    let owner = Some("somebody else".to_owned());
+    let again = Session::new(id, NewSession { owner, ..NewSession::default() }, at(9));
+    store.create(&who(), again.clone()).await.unwrap();
+    assert_eq!(find(store, id).await, before);
+    store.end(&who(), id).await.unwrap();
+    store.create(&who(), again.clone()).await.unwrap();
+    assert!(find(store, id).await.ended.is_some(), "an ended session stays ended");
+    store.create(&stranger(), again.clone()).await.unwrap();
+    assert_eq!(store.find(&stranger(), id).await, Ok(Some(again)), "each tenant has its own");
 }
 
 async fn a_session_counts_its_prompts_and_the_tokens_of_those_that_ended(store: &impl Store) {

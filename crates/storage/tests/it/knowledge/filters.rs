@@ -1,5 +1,7 @@
 //! Filters are exact: every field must match, by any of its values.
 
+use std::collections::BTreeSet;
+
 use domain::{Catalog, FilterField, Filters};
 use storage::Knowledge;
 
@@ -48,7 +50,7 @@ fn metadata(name: &str, values: &[&str]) -> Filters {
 async fn check(knowledge: &Knowledge, filters: &[Filters], expected: &[&str]) {
     let filters = filters.iter().flatten().map(|(field, values)| (field.clone(), values.clone())).collect();
     let mut paths = Vec::new();
-    for id in knowledge.matching(&who(), &filters).await.unwrap() {
+    for id in knowledge.matching(&who(), &filters).await.unwrap().documents {
         paths.push(knowledge.document(&who(), id).await.unwrap().unwrap().document.place.file_path);
     }
     paths.sort();
@@ -139,6 +141,92 @@ async fn all_fields_must_match() {
         &[PROSE, MAIN],
     )
     .await;
+}
+
+/// Three documents: a page with an address and chunks below headings, one without an address, one with neither.
+async fn pages() -> Knowledge {
+    let knowledge = Knowledge::in_memory();
+    let headings = [
+        (None, None, None),
+        (Some("Install"), None, Some("install")),
+        (Some("Use"), Some("Stop"), Some("stop")),
+    ];
+    let mut documents = Vec::new();
+    for (path, url) in
+        [("docs/page.md", Some("/page")), ("docs/other.md", None), ("docs/odd.md", Some("/odd#1"))]
+    {
+        let mut new = document_at(place(path), &["first", "second", "third"], 0);
+        new.document.url = url.map(Into::into);
+        for (chunk, (section, subsection, anchor)) in new.chunks.iter_mut().zip(headings) {
+            chunk.section = section.map(Into::into);
+            chunk.subsection = subsection.map(Into::into);
+            chunk.anchor = anchor.map(Into::into);
+        }
+        documents.push(digested(new));
+    }
+    knowledge.put(&who(), documents).await.unwrap();
+    knowledge
+}
+
+/// Checks which chunks pass, as (path, words).
+async fn check_chunks(knowledge: &Knowledge, filters: Filters, expected: &[(&str, &str)]) {
+    let matching = knowledge.matching(&who(), &filters).await.unwrap();
+    let pieces = knowledge.pieces(&who(), &matching.chunks.expect("a filter of chunks")).await.unwrap();
+    let documents: BTreeSet<_> = pieces.iter().map(|piece| piece.document.id).collect();
+    assert_eq!(matching.documents.into_iter().collect::<BTreeSet<_>>(), documents, "{filters:?}");
+    let mut found: Vec<_> =
+        pieces.iter().map(|piece| (piece.document.place.file_path.as_str(), piece.text.as_str())).collect();
+    found.sort_unstable();
+    assert_eq!(found, expected, "{filters:?}");
+}
+
+#[tokio::test]
+async fn an_address_names_a_document_and_with_its_anchor_a_chunk() {
+    let knowledge = pages().await;
+    let urls = |values: &[&str]| filter(FilterField::SourceUrl, values);
+    for (values, expected) in [
+        (&["/page"][..], &["docs/page.md"][..]),
+        (&["https://example.org/it/docs/other.md"], &["docs/other.md"]),
+        (&["https://example.org/it/docs/page.md", "page", "/PAGE"], &[]),
+        (&["/page", "https://example.org/it/docs/other.md"], &["docs/other.md", "docs/page.md"]),
+    ] {
+        assert_eq!(knowledge.matching(&who(), &urls(values)).await.unwrap().chunks, None);
+        check(&knowledge, &[urls(values)], expected).await;
+    }
+    let page = "docs/page.md";
+    for (values, expected) in [
+        (&["/page#stop"][..], &[(page, "third")][..]),
+        (&["/page#install", "/page#stop"], &[(page, "second"), (page, "third")]),
+        (&["/page#stop", "/page"], &[(page, "first"), (page, "second"), (page, "third")]),
+        (&["/page#nothing", "#", "##", "/page#stop#stop"], &[]),
+        (&["/odd#1"], &[("docs/odd.md", "first"), ("docs/odd.md", "second"), ("docs/odd.md", "third")]),
+        (&["/odd#1#stop"], &[("docs/odd.md", "third")]),
+    ] {
+        check_chunks(&knowledge, urls(values), expected).await;
+    }
+}
+
+#[tokio::test]
+async fn a_heading_is_the_innermost_one_and_none_goes_by_what_is_shown_for_it() {
+    let knowledge = pages().await;
+    let headings = |values: &[&str]| filter(FilterField::SectionHeading, values);
+    let each = |words| [("docs/odd.md", words), ("docs/other.md", words), ("docs/page.md", words)];
+    for (values, expected) in [
+        (&["Install"][..], &each("second")[..]),
+        (&["Stop"], &each("third")),
+        (&["Use", "install", ""], &[]),
+        (&["Introduction"], &each("first")),
+    ] {
+        check_chunks(&knowledge, headings(values), expected).await;
+    }
+    let mut both = headings(&["Stop", "Install"]);
+    both.extend(filter(FilterField::SourceUrl, &["/page#stop", "/odd#1"]));
+    let expected = [("docs/odd.md", "second"), ("docs/odd.md", "third"), ("docs/page.md", "third")];
+    check_chunks(&knowledge, both.clone(), &expected).await;
+    both.extend(filter(FilterField::FilePath, &["docs/p*"]));
+    check_chunks(&knowledge, both.clone(), &expected[2..]).await;
+    both.extend(filter(FilterField::Title, &["nothing"]));
+    check_chunks(&knowledge, both, &[]).await;
 }
 
 #[tokio::test]

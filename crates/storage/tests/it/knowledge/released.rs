@@ -10,7 +10,7 @@ use super::library::{MODEL, check_integrity, digested, document, embed, open, pu
 use crate::world::who;
 
 /// The format that this release writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 fn committed(format: u32) -> PathBuf {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/data-folders");
@@ -60,7 +60,7 @@ async fn check(database: &Path) {
     ];
     assert_eq!(told, expected);
     let filters = [(FilterField::Metadata("team".into()), ["sky".into()].into())].into();
-    assert_eq!(knowledge.matching(&who(), &filters).await, Ok(vec![code.document.id]));
+    assert_eq!(knowledge.matching(&who(), &filters).await.unwrap().documents, [code.document.id]);
     let since_the_first = changes.revision - 5;
     let removed = knowledge.changes_since(since_the_first, MODEL, 9).await.unwrap().removed;
     let gone = [document("src/ß.rs", &["fn zero() {}"]), document("gone", &["text"])];

@@ -112,7 +112,7 @@ async fn find(knowledge: &Knowledge, ids: &[ChunkId]) {
         let mut matching = Times::default();
         for _ in 0..20 {
             let found = matching.time(knowledge.matching(&who(), &filters)).await.unwrap();
-            assert_eq!(found.len() as u64, expected, "{what}");
+            assert_eq!(found.documents.len() as u64, expected, "{what}");
         }
         matching.print(&format!("matching {what}"));
     }

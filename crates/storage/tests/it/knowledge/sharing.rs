@@ -64,7 +64,7 @@ async fn whoever_reads_waits_for_no_writer() {
     let filed = knowledge.document(&who(), new.document.id).await.unwrap().unwrap();
     assert_eq!(filed.document.title, "About a");
     assert_eq!(knowledge.pieces(&who(), &[new.chunks[0].id]).await.unwrap().len(), 1);
-    assert_eq!(knowledge.matching(&who(), &Default::default()).await.unwrap().len(), 1);
+    assert_eq!(knowledge.matching(&who(), &Default::default()).await.unwrap().documents.len(), 1);
     assert_eq!(knowledge.changes_since(0, MODEL, 9).await.unwrap().added.len(), 1);
 }
 

@@ -1,0 +1,87 @@
+//! Providers as the settings want them, each of them watched and behind its breaker, in the orders they are asked in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::Provider;
+use engine::Providers;
+use providers::{Breaker, BreakerRules, HttpProvider, Ollama, OpenAi, Order, Patience, Quotes, Watched};
+
+use super::chat::chat_model;
+use crate::settings::{ProviderKind, ProviderSettings, Settings};
+
+/// Those who generate.
+pub(super) struct Members {
+    /// To be asked.
+    pub(super) providers: Providers,
+    /// To be looked at from time to time.
+    pub(super) watched: Vec<Arc<Watched>>,
+}
+
+pub(super) fn members(settings: &Settings) -> Result<Members, String> {
+    let mut members: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
+    let mut watched = Vec::new();
+    for (name, own) in &settings.providers {
+        let provider = Arc::new(Watched::new(provider(name, own, settings)?, settings.generation.health));
+        watched.push(provider.clone());
+        members.insert(name.clone(), Arc::new(Breaker::new(provider, rules(settings), patience(settings))));
+    }
+    Ok(Members { providers: in_orders(settings, &members)?, watched })
+}
+
+fn in_orders(
+    settings: &Settings,
+    members: &BTreeMap<String, Arc<dyn Provider>>,
+) -> Result<Providers, String> {
+    let generation = &settings.generation;
+    // Also a provider that is asked by its name alone is given up when it stays silent.
+    let order = |names: &[String]| -> Arc<dyn Provider> {
+        let members = names.iter().map(|name| members[name].clone()).collect();
+        Arc::new(Order::new(members, generation.first_token))
+    };
+    let named = members.keys().map(|name| (name.clone(), order(std::slice::from_ref(name)))).collect();
+    let mut providers = Providers::new(named, order(&generation.providers));
+    for owner_order in &generation.orders {
+        let added = providers.owner_order(&owner_order.owner, order(&owner_order.providers));
+        providers = added.map_err(|error| format!("generation.orders: {error}"))?;
+    }
+    Ok(providers)
+}
+
+fn rules(settings: &Settings) -> BreakerRules {
+    let breaker = &settings.breaker;
+    BreakerRules {
+        consecutive: breaker.failures_in_a_row,
+        share: breaker.failure_share,
+        window: breaker.window_requests,
+        least: breaker.window_least,
+        within: breaker.window,
+        open: breaker.open,
+    }
+}
+
+fn patience(settings: &Settings) -> Patience {
+    Patience { first_token: settings.generation.first_token, stall: settings.generation.stall }
+}
+
+fn provider(name: &str, own: &ProviderSettings, settings: &Settings) -> Result<Arc<dyn Provider>, String> {
+    let provider: Result<Arc<dyn Provider>, _> = match own.kind {
+        ProviderKind::Embedded => return Ok(Arc::new(chat_model(name, own, settings))),
+        ProviderKind::Quotes => return Ok(Arc::new(Quotes::new(name))),
+        ProviderKind::Ollama => Ollama::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+        ProviderKind::Openai => OpenAi::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+    };
+    provider.map_err(|error| format!("providers.{name}.{error}"))
+}
+
+fn http(name: &str, settings: &ProviderSettings) -> HttpProvider {
+    HttpProvider {
+        name: name.to_owned(),
+        base_url: settings.base_url.clone().unwrap_or_default(),
+        model: settings.model.clone(),
+        api_key: settings.api_key.as_ref().map(|key| key.expose().into()),
+        context_window: settings.context_window,
+        connect: settings.connect,
+        proxy: settings.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Over real sockets: a model server that is stopped, started, and swallowed by a black hole.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Provider;
+use providers::{Breaker, BreakerRules, HttpProvider, OpenAi, Order, Patience};
+use testing::{BlackHole, FakeModel};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use super::{Asked, Load};
+use crate::fake_server::settings;
+
+const CONNECT: Duration = Duration::from_millis(300);
+const OPEN: Duration = Duration::from_millis(500);
+
+/// What a busy machine may add to it.
+const BUSY: Duration = Duration::from_secs(2);
+
+fn provider(name: &str, url: &str) -> Arc<Breaker> {
+    let settings = HttpProvider {
+        name: name.to_owned(),
+        model: Some("fake,tokens=4".to_owned()),
+        connect: CONNECT,
+        ..settings(&format!("{url}/v1"))
+    };
+    let rules = BreakerRules { open: OPEN, ..BreakerRules::default() };
+    let patience = Patience { first_token: Duration::from_secs(60), stall: Duration::from_secs(30) };
+    Arc::new(Breaker::new(Arc::new(OpenAi::new(settings).unwrap()), rules, patience))
+}
+
+async fn start(address: SocketAddr) -> FakeModel {
+    FakeModel::serve(TcpListener::bind(address).await.unwrap(), Vec::new()).unwrap()
+}
+
+/// Nobody waited longer than it takes to connect.
+fn check_waits(all: &[Asked]) {
+    let longest = all.iter().map(|asked| asked.took).max();
+    assert!(longest < Some(CONNECT + BUSY), "somebody waited {longest:?}");
+}
+
+/// Goes on until the first provider answers again.
+async fn recovers(load: &mut Load, breaker: &Breaker) {
+    let since = Instant::now();
+    while breaker.standing().breaker_open {
+        load.go_on(Duration::from_millis(100), || ()).await;
+        assert!(since.elapsed() < CONNECT + OPEN + BUSY, "it recovers within its probe's time");
+    }
+    check_waits(&load.ends().await);
+    load.go_on(Duration::from_millis(300), || ()).await;
+    assert!(load.ends().await.iter().all(|asked| asked.by == "first"));
+}
+
+#[tokio::test]
+async fn a_server_that_comes_and_goes_holds_nobody_up() {
+    let spare = FakeModel::start().await;
+    let server = FakeModel::start().await;
+    let address: SocketAddr = server.url().strip_prefix("http://").unwrap().parse().unwrap();
+    let breaker = provider("first", server.url());
+    let members: Vec<Arc<dyn Provider>> = vec![breaker.clone(), provider("spare", spare.url())];
+    let mut load = Load::new(Arc::new(Order::new(members, Duration::from_secs(60))));
+    recovers(&mut load, &breaker).await;
+
+    server.stop().await;
+    load.go_on(Duration::from_millis(1_500), || ()).await;
+    assert!(breaker.standing().breaker_open);
+    let down = load.ends().await;
+    assert!(down.iter().all(|asked| asked.by == "spare"));
+    check_waits(&down);
+
+    let server = start(address).await;
+    recovers(&mut load, &breaker).await;
+
+    server.stop().await;
+    let hole = BlackHole::open(address).await.unwrap();
+    load.go_on(Duration::from_millis(2_000), || ()).await;
+    assert!(breaker.standing().breaker_open);
+    let down = load.ends().await;
+    assert!(down.iter().all(|asked| asked.by == "spare"));
+    check_waits(&down);
+
+    drop(hole);
+    let _server = start(address).await;
+    recovers(&mut load, &breaker).await;
+}
