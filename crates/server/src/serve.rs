@@ -136,7 +136,7 @@ async fn drain(
     info!(running, seconds = grace.as_secs_f64(), "no new prompts are taken; running ones may end");
     tokio::select! {
         _ = async { tokio::join!(engine.drain(), ingests.drain()) } => return,
-        () = sleep(grace) => {}
+        () = async { if !grace.is_zero() { sleep(grace).await } } => {}
         Some(()) = stop.next() => {}
     }
     info!(running = engine.running_prompts(), "prompts that still run are interrupted");

@@ -125,6 +125,10 @@ async fn under_load_what_is_measured_is_what_clients_measure() {
     assert_eq!(of("wellspring_retrieval_seconds_count{stage=\"retrieval\"}"), prompts + 2.0 * sessions);
     assert_eq!((of("wellspring_active_streams"), of("wellspring_active_sessions")), (0.0, sessions));
 
+    assert_eq!(of("wellspring_provider_up{provider=\"main\"}"), 1.0);
+    assert_eq!(of("wellspring_breaker_open{provider=\"main\"}"), 0.0);
+    assert_eq!(of("wellspring_breaker_open{provider=\"dead\"}"), 1.0);
+
     for client in &clients {
         let path = format!("/api/generation/session/{}", client.session);
         let session = get(&server, &path).await.unwrap().json().await;
