@@ -7,7 +7,7 @@ CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp 
 DATA ?=
 DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
-.PHONY: run fake test soak eval eval-answers bench bench-embed bench-ingest bench-search setup setup-tests
+.PHONY: run fake test soak eval eval-answers bench bench-embed bench-ingest bench-search eval-dialogues setup setup-tests
 
 define QUESTIONS
 
@@ -52,6 +52,12 @@ eval: setup
 	@for corpus in $(DATA)/*/corpus.jsonl; do \
 		cargo run --quiet --release --package cli -- eval --parts $(ARGS) "$${corpus%/*}" || exit 1; \
 	done
+
+## How good what is found for questions is that go on from earlier ones, as asked and as rewritten, in conversations about
+## this project's own documentation. The figures are in docs/retrieval.md.
+eval-dialogues: setup
+	cargo run --quiet --release --package cli -- models pull --quiet $(CONFIG)
+	cargo run --quiet --release --package cli -- eval --dialogues $(ARGS) fixtures/dialogues
 
 ## How good the answers of each model are, and of quotes beside them, on questions about this project's own
 ## documentation and, with DATA=DIR, on the collections of a folder that have answers.jsonl (their odd half). The figures

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Asks a running Wellspring with nothing but curl: a session, an answer as it is written, a cancel.
+# Asks a running Wellspring with nothing but curl: a session, an answer as it is written, a cancel, a plain chat.
 #   demos/curl.sh [URL]
 set -euo pipefail
 
@@ -27,3 +27,7 @@ post stream "{\"sessionId\":\"$session\",\"prompt\":\"Tell me a long story.\"}" 
   post cancel "{\"sessionId\":\"$session\",\"promptId\":\"$prompt\"}" -o /dev/null -w 'cancel: %{http_code}\n'
   cat
 }
+
+echo '# A plain chat: one JSON object with the answer and its sources'
+curl -sSf "$url/chat" -d '{"query":"Why does water run down?","session_id":"'"$session"'"}'
+echo

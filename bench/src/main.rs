@@ -3,6 +3,7 @@
 
 mod burst;
 mod cancel;
+mod chat;
 mod client;
 mod first_token;
 mod paced;
@@ -31,6 +32,7 @@ enum What {
     Paced,
     Cancel,
     FirstToken,
+    Chat,
 }
 
 #[tokio::main]
@@ -65,6 +67,9 @@ async fn main() {
     }
     if wants(What::FirstToken) {
         first_token::measure(&Processes::start("ollama", "fake,tokens=1", Storage::Sqlite).await).await;
+    }
+    if wants(What::Chat) {
+        chat::measure(&Processes::start("ollama", "fake,tokens=64", Storage::Sqlite).await).await;
     }
 }
 

@@ -52,6 +52,8 @@ impl Processes {
             ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", &base_url),
             ("WELLSPRING__PROVIDERS__LOCAL__MODEL", model_name),
             ("WELLSPRING__GENERATION__MAX_TOKENS", "1000000"),
+            // Nothing is in the knowledge base, and every dialect is to ask the model all the same.
+            ("WELLSPRING__GENERATION__WHEN_NOTHING_FOUND", "answer"),
             ("WELLSPRING__LIMITS__ANSWER_BYTES", "200000000"),
             ("WELLSPRING__LIMITS__CONCURRENT_STREAMS", "1000"),
             ("RUST_LOG", "warn"),

@@ -9,14 +9,14 @@ mod members;
 use std::sync::Arc;
 
 use domain::{Clock, History, Journal, NothingFound, Retriever, Sessions};
-use engine::{Answering, Engine, Limits, Ports, Providers};
+use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use ingest::Pipeline;
 use providers::Watched;
 use retrieval::Follower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{self, Settings, StorageKind, WhenNothingFound};
+use crate::settings::{self, RewritingKind, Settings, StorageKind, WhenNothingFound};
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
 pub(crate) use knowledge::Knowledge;
@@ -90,10 +90,17 @@ fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: A
     let answering = Answering {
         temperature: generation.temperature,
         context_tokens: generation.context_tokens,
+        #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1")]
+        least_share: generation.least_share as f32,
         nothing_found: match generation.when_nothing_found {
             WhenNothingFound::Dialect => None,
             WhenNothingFound::Answer => Some(NothingFound::Answer),
             WhenNothingFound::SaySo => Some(NothingFound::SaySo),
+        },
+        rewriting: match generation.rewriting {
+            RewritingKind::Rule => Rewriting::Rule,
+            RewritingKind::Model => Rewriting::Model,
+            RewritingKind::Off => Rewriting::Off,
         },
     };
     Engine::new(ports, providers, limits(settings), answering)

@@ -12,3 +12,13 @@ pub trait Encoder: Send {
     /// What keeps a silent connection open, for a dialect that has such a thing.
     fn keep_alive(&self) -> Option<&'static [u8]>;
 }
+
+impl Encoder for Box<dyn Encoder> {
+    fn encode(&mut self, event: &Event, out: &mut BytesMut) {
+        (**self).encode(event, out);
+    }
+
+    fn keep_alive(&self) -> Option<&'static [u8]> {
+        (**self).keep_alive()
+    }
+}

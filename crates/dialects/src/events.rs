@@ -1,17 +1,13 @@
 //! Every event of a log as it is, as server-sent events: what the pages and whoever wants to see everything
 //! read. Its `id` is the event's position.
 
-use std::io::{self, Write};
-
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
 use serde::Serialize;
 
-use crate::Encoder;
-use crate::generation::{Source, code, sources};
-
-/// The `Content-Type` of the stream.
-pub const CONTENT_TYPE: &str = "text/event-stream";
+use crate::failures::told;
+use crate::generation::{Source, sources};
+use crate::{Encoder, sse};
 
 /// The position of the terminal event of an ended log.
 pub fn terminal_position<'a>(log: impl IntoIterator<Item = &'a Event>) -> Option<u64> {
@@ -34,21 +30,16 @@ impl EventEncoder {
 impl Encoder for EventEncoder {
     fn encode(&mut self, event: &Event, out: &mut BytesMut) {
         if self.after.is_none_or(|after| event.position > after) {
-            write(event, &mut out.writer()).expect("an event is JSON, and memory takes it");
+            let step = StepWire::from(&event.step);
+            let name = step.name();
+            let wire = EventWire { position: event.position, at: event.at.to_string(), step };
+            sse::event(event.position, name, &wire, out);
         }
     }
 
     fn keep_alive(&self) -> Option<&'static [u8]> {
-        Some(b": keep-alive\n\n")
+        Some(sse::KEEP_ALIVE)
     }
-}
-
-fn write(event: &Event, mut out: impl Write) -> io::Result<()> {
-    let wire =
-        EventWire { position: event.position, at: event.at.to_string(), step: StepWire::from(&event.step) };
-    write!(out, "id: {}\nevent: {}\ndata: ", event.position, wire.step.name())?;
-    serde_json::to_writer(&mut out, &wire)?;
-    out.write_all(b"\n\n")
 }
 
 #[derive(Serialize)]
@@ -225,7 +216,7 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
                 FinishReason::ToolCalls => "toolCalls",
                 FinishReason::Filtered => "filtered",
             }),
-            code: failure.map(|failure| code(failure.kind)),
+            code: failure.map(|failure| told(failure.kind).delta),
             message: failure.map(|failure| failure.message.as_str()),
             retryable: failure.map(|failure| failure.kind.retryable()),
         }

@@ -12,15 +12,27 @@ const MOST: usize = 100;
 /// Characters of a value: more than any path or address has.
 const MOST_CHARS: usize = 2000;
 
+/// The names that a dialect has for what filters look at, beside `metadata.KEY`.
+pub(crate) type Names = [(&'static str, FilterField)];
+
+/// The names of what a document has.
+pub(crate) const DOCUMENT: [(&str, FilterField); 5] = [
+    ("repoUrl", FilterField::RepoUrl),
+    ("filePath", FilterField::FilePath),
+    ("language", FilterField::Language),
+    ("collection", FilterField::Collection),
+    ("title", FilterField::Title),
+];
+
 /// Reads the filters of a request.
-pub(crate) fn decode(filters: BTreeMap<String, Value>) -> Result<Filters, Rejection> {
+pub(crate) fn decode(filters: BTreeMap<String, Value>, names: &Names) -> Result<Filters, Rejection> {
     if filters.len() > MOST {
         let fields = filters.len();
         return Err(Rejection::Invalid(format!("filters has {fields} fields; it may have {MOST}")));
     }
     let mut decoded = Filters::new();
     for (name, value) in filters {
-        let field = filter_field(&name)?;
+        let field = filter_field(&name, names)?;
         let values = match value {
             Value::Null => continue,
             Value::Array(values) if values.len() > MOST => {
@@ -47,22 +59,19 @@ pub(crate) fn decode(filters: BTreeMap<String, Value>) -> Result<Filters, Reject
     Ok(decoded)
 }
 
-fn filter_field(name: &str) -> Result<FilterField, Rejection> {
-    Ok(match name {
-        "repoUrl" => FilterField::RepoUrl,
-        "filePath" => FilterField::FilePath,
-        "language" => FilterField::Language,
-        "collection" => FilterField::Collection,
-        "title" => FilterField::Title,
-        _ => match name.strip_prefix("metadata.").filter(|key| !key.is_empty()) {
-            Some(key) => FilterField::Metadata(key.to_owned()),
-            None => {
-                return Err(Rejection::Invalid(format!(
-                    "filters.{name} is not a filter; allowed: repoUrl, filePath, language, collection, title, metadata.KEY"
-                )));
-            }
-        },
-    })
+fn filter_field(given: &str, names: &Names) -> Result<FilterField, Rejection> {
+    if let Some((_, field)) = names.iter().find(|(name, _)| *name == given) {
+        return Ok(field.clone());
+    }
+    match given.strip_prefix("metadata.").filter(|key| !key.is_empty()) {
+        Some(key) => Ok(FilterField::Metadata(key.to_owned())),
+        None => {
+            let allowed: String = names.iter().map(|(name, _)| format!("{name}, ")).collect();
+            Err(Rejection::Invalid(format!(
+                "filters.{given} is not a filter; allowed: {allowed}metadata.KEY"
+            )))
+        }
+    }
 }
 
 fn filter_value(name: &str, value: Value) -> Result<String, Rejection> {
@@ -99,7 +108,7 @@ mod tests {
     use super::*;
 
     fn check(filters: &str) -> Result<Filters, Rejection> {
-        decode(serde_json::from_str(filters).unwrap())
+        decode(serde_json::from_str(filters).unwrap(), &DOCUMENT)
     }
 
     #[test]

@@ -1,15 +1,10 @@
 //! The calls behind the pages: lists of sessions and prompts. camelCase, as in the generation dialect.
 
-use std::ops::RangeInclusive;
-
 use domain::{Prompt, PromptStatus, Rejection, Session, SessionId, SessionStatus};
 use serde::Serialize;
 
 use crate::generation::PromptReply;
-use crate::json;
-
-const PAGE: RangeInclusive<usize> = 1..=100;
-const DEFAULT_PAGE: usize = 20;
+use crate::{fields, json};
 
 /// Which page of sessions is asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,12 +17,7 @@ pub struct SessionPage {
 
 /// Reads the query of `GET /api/sessions`.
 pub fn decode_page(limit: Option<&str>, before: Option<&str>) -> Result<SessionPage, Rejection> {
-    let limit = match limit {
-        None => DEFAULT_PAGE,
-        Some(text) => text.parse().ok().filter(|limit| PAGE.contains(limit)).ok_or_else(|| {
-            Rejection::Invalid(format!("limit is {text:?}; it must be {} to {}", PAGE.start(), PAGE.end()))
-        })?,
-    };
+    let limit = fields::limit(limit)?;
     let before = before.map(|text| {
         text.parse().map_err(|_| {
             Rejection::Invalid(format!("before is {text:?}; it must be the next of an earlier page"))

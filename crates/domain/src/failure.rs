@@ -46,8 +46,10 @@ pub enum FailureKind {
     EmptyAnswer,
     /// The question is larger than the model's window.
     TooLong,
-    /// Passages could not be found, or the question not embedded.
+    /// Passages could not be found.
     Retrieval,
+    /// The question could not be embedded, so that nothing could be found for it.
+    Embedding,
     /// No room in the model's queue.
     Overloaded,
     /// The server stopped, or lost its journal.
@@ -58,7 +60,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Unavailable,
         Self::Refused,
         Self::SilentAtStart,
@@ -67,6 +69,7 @@ impl FailureKind {
         Self::EmptyAnswer,
         Self::TooLong,
         Self::Retrieval,
+        Self::Embedding,
         Self::Overloaded,
         Self::Interrupted,
         Self::Internal,
@@ -86,7 +89,12 @@ impl FailureKind {
             | Self::EmptyAnswer
             | Self::TooLong
             | Self::Overloaded => true,
-            Self::Stalled | Self::Died | Self::Retrieval | Self::Interrupted | Self::Internal => false,
+            Self::Stalled
+            | Self::Died
+            | Self::Retrieval
+            | Self::Embedding
+            | Self::Interrupted
+            | Self::Internal => false,
         }
     }
 

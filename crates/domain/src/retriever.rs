@@ -57,6 +57,9 @@ pub struct Candidate {
 /// Finds passages for a question.
 #[async_trait]
 pub trait Retriever: Send + Sync {
+    /// Whether there is nothing in the knowledge base that could be found.
+    fn is_empty(&self) -> bool;
+
     /// Finds passages, best first, and tells the stages as they begin and end.
     async fn retrieve(
         &self,

@@ -1,4 +1,4 @@
-//! The way of one prompt: admit, start or join, retrieve, compose, generate, cite. Each prompt runs as its own
+//! The way of one prompt: admit, start or join, rewrite, retrieve, compose, generate, cite. Each prompt runs as its own
 //! task and appends events to its log; clients only ever read that log.
 //!
 //! What runs here is per node. Whether a key is taken or a session busy is the journal's decision.
@@ -8,7 +8,9 @@ mod answer;
 mod cancel;
 mod cite;
 mod compose;
+mod conversation;
 mod cut;
+mod follow_up;
 mod generate;
 mod halt;
 mod health;
@@ -20,6 +22,8 @@ mod prose;
 mod providers;
 mod readers;
 mod retrieve;
+mod rewrite;
+mod round;
 mod run;
 mod running;
 mod sentences;
@@ -35,6 +39,7 @@ use domain::{Cause, Clock, History, Journal, NothingFound, Retriever, Sessions};
 use tokio::sync::{RwLock, Semaphore};
 use tokio_util::task::TaskTracker;
 
+pub use crate::follow_up::standalone;
 use crate::health::Health;
 pub use crate::health::ProviderHealth;
 use crate::measured::Measured;
@@ -87,8 +92,23 @@ pub struct Answering {
     pub temperature: f32,
     /// How many tokens the passages in a prompt may have in all.
     pub context_tokens: usize,
+    /// Passages whose cosine has less than this share of the best one's are not given to the model.
+    pub least_share: f32,
     /// What is done if nothing is found, whatever the dialect would do.
     pub nothing_found: Option<NothingFound>,
+    /// What is looked for when a question goes on from an earlier one.
+    pub rewriting: Rewriting,
+}
+
+/// What is looked for when a question goes on from an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewriting {
+    /// The question as it is.
+    Off,
+    /// The question with what it goes on from, by a rule.
+    Rule,
+    /// What the model makes of it, in a round of its own; if that comes to nothing, by the rule.
+    Model,
 }
 
 /// Runs prompts. Cheap to clone; all clones are one engine.

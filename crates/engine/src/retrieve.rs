@@ -1,5 +1,7 @@
 //! Finding passages for a question. The stages enter the log as they happen, so that whoever waits sees why.
 
+use std::time::Duration;
+
 use domain::{Failure, FailureKind, Found, Query, Question, Stage, Step};
 use futures::FutureExt;
 use tokio::sync::mpsc;
@@ -14,19 +16,17 @@ use crate::writer::Writer;
 const STAGES: usize = 16;
 
 impl Engine {
-    /// What was found; nothing if none of it is likely to answer the question.
+    /// What was found for a query; nothing if none of it is likely to answer the question.
     pub(crate) async fn retrieve(
         &self,
         live: &Live,
+        query: &str,
         question: &Question,
         halts: &mut Halts<'_>,
         writer: &mut Writer,
     ) -> Result<Found, Stop> {
-        let query = Query {
-            text: question.text.clone(),
-            scope: question.scope.clone(),
-            limit: question.top_k as usize,
-        };
+        let query =
+            Query { text: query.to_owned(), scope: question.scope.clone(), limit: question.top_k as usize };
         let (tell, mut told) = mpsc::channel::<Stage>(STAGES);
         let stages = move |stage| {
             if let Err(error) = tell.try_send(stage) {
@@ -58,12 +58,22 @@ impl Engine {
     }
 }
 
+/// A stage takes whole microseconds, which is what a stored log keeps: a replay tells the same.
+pub(crate) fn in_microseconds(took: Duration) -> Duration {
+    took.saturating_sub(Duration::from_nanos(u64::from(took.subsec_nanos() % 1000)))
+}
+
 enum Next {
     Stage(Stage),
     Found(Result<Found, Failure>),
 }
 
-/// Whatever was wrong with finding, the answer is missing for the same reason.
+/// Finding has two parts, and what is wrong with one of them is the reason why there is no answer: what the index does
+/// not call its own is the embedder's.
 fn unavailable(failure: Failure) -> Failure {
-    Failure { kind: FailureKind::Retrieval, ..failure }
+    let kind = match failure.kind {
+        FailureKind::Retrieval => FailureKind::Retrieval,
+        _ => FailureKind::Embedding,
+    };
+    Failure { kind, ..failure }
 }

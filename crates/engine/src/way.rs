@@ -1,4 +1,4 @@
-//! The way of one prompt, step by step: retrieve, compose, generate, cite. Whatever ends it early is told here.
+//! The way of one prompt, step by step: remember, rewrite, retrieve, compose, generate, cite. Whatever ends it early is told here.
 
 use std::sync::Arc;
 
@@ -64,13 +64,14 @@ impl Engine {
         writer: &mut Writer,
     ) -> Result<Ended, Stop> {
         let Accepted { question, follows, .. } = *work.accepted;
-        let found = self.retrieve(live, &question, halts, writer).await?.passages;
+        let conversation = halts.unless(self.remember(&live.who, follows)).await??;
+        let query = self.rewrite(&question, &conversation, &work.provider, halts, writer).await?;
+        let found = self.retrieve(live, &query, &question, halts, writer).await?.passages;
         let count = found.len();
         if found.is_empty() && self.says_so(work.nothing_found) {
             return say_nothing_found(answer, writer).await;
         }
-        let composing = self.compose(&live.who, &question.text, follows, found, &work.provider);
-        let request = halts.unless(composing).await??;
+        let request = self.compose(question.text, conversation, &query, found, &work.provider);
         if count > 0 {
             let found = u32::try_from(count).unwrap_or(u32::MAX);
             *passages = Passages { found, in_prompt: request.passages.clone() };

@@ -7,9 +7,14 @@ pub(crate) fn content_words(text: &str) -> HashSet<String> {
     text.split(|character: char| !character.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
-        .filter(|word| !STOP_WORDS.contains(&word.as_str()))
+        .filter(|word| !is_stop_word(word))
         .map(|word| stem(&word).to_owned())
         .collect()
+}
+
+/// Whether a lower-case word says nothing about what a sentence is about.
+pub(crate) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word)
 }
 
 /// A word without the commonest English endings. Numbers and names in code stay as they are.

@@ -105,6 +105,10 @@ impl HybridRetriever {
 
 #[async_trait]
 impl Retriever for HybridRetriever {
+    fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
     async fn retrieve(
         &self,
         who: &Principal,

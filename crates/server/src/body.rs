@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
-use dialects::generation::Rejected;
+use dialects::Rejected;
 use domain::TraceId;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
 use crate::door::{self, trace_of};
 use crate::ingests::Place;
-use crate::refusal::{Refusal, Refuse};
+use crate::refusal::Refusal;
 use crate::serve::App;
 
 /// How long a body may take to come.
@@ -42,7 +42,7 @@ impl FromRequest<App> for DocumentsBody {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        let place = app.ingests.enter().or_refuse(trace_of(request.extensions()))?;
+        let place = app.ingests.enter()?;
         let limit = Limit { bytes: app.settings.ingest_body_bytes, setting: "limits.ingest_body_bytes" };
         Ok(Self { bytes: read(request, app, limit).await?, place })
     }
@@ -56,7 +56,7 @@ struct Limit {
 
 async fn read(request: Request, app: &App, limit: Limit) -> Result<Bytes, Refusal> {
     let trace = trace_of(request.extensions());
-    let refuse = |rejected| Err(Refusal::new(trace, rejected));
+    let refuse = |rejected: Rejected| Err(rejected.into());
     if !is_json(&request) && door::is_foreign(request.headers(), &app.settings.allowed_origins) {
         return refuse(Rejected::new(
             415,

@@ -12,13 +12,14 @@ use axum::http::uri::Authority;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use dialects::generation::Rejected;
+use dialects::Rejected;
 use domain::TraceId;
 use futures::FutureExt;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tracing::{debug, info};
 
-use crate::refusal::Refusal;
+use crate::refusal::{self, Refusal};
+use crate::routes;
 use crate::serve::App;
 use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, limited};
 
@@ -58,7 +59,8 @@ async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Res
     let trace = given.and_then(TraceId::from_traceparent).unwrap_or_else(TraceId::random);
     request.extensions_mut().insert(trace);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = next.run(request).await;
+    let response = next.run(request).await;
+    let mut response = refusal::tell(response, routes::words(&path), trace);
     app.refused.count(&response);
     let status = response.status().as_u16();
     if path.starts_with("/health") || path == "/metrics" {
@@ -74,10 +76,9 @@ async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Res
 
 /// A handler that panics is a response, too.
 async fn unbroken(request: Request, next: Next) -> Response {
-    let trace = trace_of(request.extensions());
     AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
         let message = "something is broken on our side; the log has this trace id";
-        Refusal::new(trace, Rejected::new(500, "internal_error", message)).into_response()
+        Refusal::from(Rejected::new(500, "internal_error", message)).into_response()
     })
 }
 
@@ -89,8 +90,7 @@ async fn only_loopback_names(request: Request, next: Next) -> Response {
                 "this server listens on a loopback address and does not answer to the name {host:?}: use localhost, \
                  or bind it to another address (server.bind)"
             );
-            let trace = trace_of(request.extensions());
-            Refusal::new(trace, Rejected::new(421, "misdirected_request", message)).into_response()
+            Refusal::from(Rejected::new(421, "misdirected_request", message)).into_response()
         }
         _ => next.run(request).await,
     }

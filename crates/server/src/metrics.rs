@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use axum::response::Response;
-use dialects::generation;
+use dialects::failure_code;
 use domain::{PromptStatus, StageName, Standing};
 use engine::{Histogram, ModelTotals, Totals};
 use tracing::warn;
 
+use crate::door::PROMPT_ID;
 use crate::refusal::Code;
 use crate::serve::App;
 use page::{Kind, Page, Unit};
@@ -26,9 +27,11 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Counts a response, if it is a refusal.
+    /// Counts a response, if it is a refusal. One that names a prompt tells how that ended, which is counted there.
     pub(crate) fn count(&self, response: &Response) {
-        if let Some(Code(code)) = response.extensions().get() {
+        if let Some(Code(code)) = response.extensions().get()
+            && !response.headers().contains_key(PROMPT_ID)
+        {
             *self.by_code.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
         }
     }
@@ -96,7 +99,7 @@ fn prompts(page: &mut Page, totals: &Totals, refused: BTreeMap<&'static str, u64
     }
     let mut errors = refused;
     for (kind, count) in &totals.failures {
-        *errors.entry(generation::code(*kind)).or_default() += count;
+        *errors.entry(failure_code(*kind)).or_default() += count;
     }
     page.family(
         "wellspring_errors_total",

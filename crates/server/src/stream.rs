@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use dialects::Encoder;
@@ -27,15 +27,18 @@ pub(crate) fn respond(
     encoder: impl Encoder + Unpin + 'static,
     content_type: &'static str,
 ) -> Response {
-    let name = |id: String| HeaderValue::try_from(id).expect("an id is a header value");
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
-        (PROMPT_ID, name(reader.prompt().to_string())),
-        (SESSION_ID, name(reader.session().to_string())),
+        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
-    (StatusCode::OK, headers, Body::new(LogBody::new(reader, encoder))).into_response()
+    (StatusCode::OK, headers, names(&reader), Body::new(LogBody::new(reader, encoder))).into_response()
+}
+
+/// The headers that name what is read.
+pub(crate) fn names(reader: &Reader) -> [(HeaderName, HeaderValue); 2] {
+    let name = |id: String| HeaderValue::try_from(id).expect("an id is a header value");
+    [(PROMPT_ID, name(reader.prompt().to_string())), (SESSION_ID, name(reader.session().to_string()))]
 }
 
 struct LogBody<E> {

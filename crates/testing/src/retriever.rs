@@ -61,6 +61,10 @@ impl ScriptedRetriever {
 
 #[async_trait]
 impl Retriever for ScriptedRetriever {
+    fn is_empty(&self) -> bool {
+        matches!(&self.finds, Finds::Passages(passages) if passages.is_empty())
+    }
+
     async fn retrieve(
         &self,
         _: &Principal,

@@ -3,6 +3,7 @@
 
 mod answers;
 mod collection;
+mod dialogues;
 mod found;
 mod library;
 mod report;
@@ -28,7 +29,8 @@ use report::{Part, Report};
 The folder holds a collection as BEIR has them: corpus.jsonl (_id, title, text, or a file instead of the two),
 queries.jsonl (_id, text) and qrels.tsv (query-id, corpus-id, score, below a line of headings). Every question that has
 a judgement is looked up; a document stands where its best chunk does. With --answers questions are also asked, of the
-providers in the settings; answers.jsonl has what good answers say.")]
+providers in the settings; answers.jsonl has what good answers say. With --dialogues the folder holds corpus.jsonl and
+dialogues.jsonl instead, conversations whose questions go on from earlier ones.")]
 pub(super) struct Eval {
     #[command(flatten)]
     config: ConfigFlag,
@@ -44,6 +46,9 @@ pub(super) struct Eval {
     /// Which questions: dev takes dev_queries.jsonl and dev_qrels.tsv
     #[arg(long, value_enum, default_value_t)]
     split: Split,
+    /// Measures what is found for the questions of conversations, as asked, rewritten, and as people rewrote them
+    #[arg(long, conflicts_with_all = ["parts", "split", "answers"])]
+    dialogues: bool,
     #[command(flatten)]
     asked: Asked,
 }
@@ -63,8 +68,12 @@ pub(super) fn run(eval: &Eval, environment: &Environment) -> Result<(), Box<dyn 
     let file = eval.config.read(environment)?;
     let sources = Sources { file: file.as_ref(), environment, flags: &Flags::default() };
     let (settings, _) = Settings::load(&sources)?;
-    let collection = Collection::read(&eval.folder, eval.split == Split::Dev)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if eval.dialogues {
+        let report = runtime.block_on(measure_dialogues(eval, &settings))?;
+        return Ok(print(&if eval.json { report.json() } else { report.table() })?);
+    }
+    let collection = Collection::read(&eval.folder, eval.split == Split::Dev)?;
     let report = runtime.block_on(measure(eval, &settings, &collection))?;
     Ok(print(&if eval.json { report.json() } else { report.table() })?)
 }
@@ -73,10 +82,7 @@ async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> R
     let embedder = wiring::embedder(settings)?;
     let chunking = settings.ingest.chunking;
     let library = Library::fill(&collection.documents, chunking, Arc::clone(&embedder)).await?;
-    let default = match settings.rerank.kind {
-        RerankKind::Embedded => Fusion::Weighted,
-        RerankKind::None => Fusion::ReciprocalRank,
-    };
+    let default = fusion(settings);
     let retriever = |library: &Library, fusion| {
         HybridRetriever::new(library.catalog(), library.index(), Arc::clone(&embedder), fusion)
     };
@@ -117,4 +123,21 @@ async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> R
         parts,
         answers,
     })
+}
+
+async fn measure_dialogues(eval: &Eval, settings: &Settings) -> Result<dialogues::Report, String> {
+    let (documents, ids) = Collection::documents(&eval.folder)?;
+    let dialogues = dialogues::read(&eval.folder, &ids)?;
+    let embedder = wiring::embedder(settings)?;
+    let library = Library::fill(&documents, settings.ingest.chunking, Arc::clone(&embedder)).await?;
+    let retriever = HybridRetriever::new(library.catalog(), library.index(), embedder, fusion(settings));
+    dialogues::measure(collection::name_of(&eval.folder), &dialogues, &retriever).await
+}
+
+/// The order that the settings have.
+fn fusion(settings: &Settings) -> Fusion {
+    match settings.rerank.kind {
+        RerankKind::Embedded => Fusion::Weighted,
+        RerankKind::None => Fusion::ReciprocalRank,
+    }
 }

@@ -33,8 +33,12 @@ pub(crate) struct GenerationSettings {
     pub(crate) temperature: f32,
     /// How many tokens the passages in a prompt may have in all.
     pub(crate) context_tokens: usize,
+    /// Passages whose cosine has less than this share of the best one's are not given to the model.
+    pub(crate) least_share: f64,
     /// What happens when no passage is found.
     pub(crate) when_nothing_found: WhenNothingFound,
+    /// How a question that goes on from an earlier one is made into one that stands alone.
+    pub(crate) rewriting: RewritingKind,
     /// Other orders for some sessions; the first that matches holds.
     pub(crate) orders: Vec<OwnerOrder>,
 }
@@ -61,6 +65,19 @@ pub(crate) enum WhenNothingFound {
     SaySo,
 }
 
+/// How a question that goes on from an earlier one is made into one that stands alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RewritingKind {
+    /// What it goes on from is added to what is looked for.
+    #[default]
+    Rule,
+    /// The model rewrites it, in a round of its own.
+    Model,
+    /// It is looked for as it is.
+    Off,
+}
+
 /// `[generation]` as typed.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -73,7 +90,9 @@ pub(super) struct TypedGeneration {
     max_tokens: u64,
     temperature: f64,
     context_tokens: u64,
+    least_share: f64,
     when_nothing_found: WhenNothingFound,
+    rewriting: RewritingKind,
     orders: Vec<TypedOrder>,
 }
 
@@ -96,7 +115,9 @@ impl Default for TypedGeneration {
             max_tokens: 2048,
             temperature: 0.0,
             context_tokens: 600,
+            least_share: 0.85,
             when_nothing_found: WhenNothingFound::default(),
+            rewriting: RewritingKind::default(),
             orders: Vec::new(),
         }
     }
@@ -126,7 +147,9 @@ impl TypedGeneration {
             #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 2")]
             temperature: checks.decimal("generation.temperature", self.temperature, 0.0..=2.0) as f32,
             context_tokens: checks.number("generation.context_tokens", self.context_tokens, 50..=1_000_000),
+            least_share: checks.decimal("generation.least_share", self.least_share, 0.0..=1.0),
             when_nothing_found: self.when_nothing_found,
+            rewriting: self.rewriting,
             orders,
         }
     }

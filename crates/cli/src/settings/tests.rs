@@ -318,6 +318,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ("[generation]\nmax_tokens = -5", &["generation.max_tokens", "-5 is not a whole number"]),
     ("[generation]\nmax_tokens = 2.5", &["generation.max_tokens", "2.5 is not a whole number"]),
     ("[generation]\ntemperature = 2.5", &["generation.temperature", "2.5", "0 to 2"]),
+    ("[generation]\nrewriting = 'guess'", &["rewriting", "\"rule\", \"model\", \"off\""]),
     (
         "[generation]\nwhen_nothing_found = 'guess'",
         &["when_nothing_found", "\"dialect\", \"answer\", \"say_so\""],

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use testing::{Ending, FakeModel};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Child;
 
@@ -38,6 +38,7 @@ fn session(ran: &Ran) -> &str {
 
 #[tokio::test]
 async fn the_answer_and_its_sources_are_the_same_with_and_without_a_server() {
+    const QUESTION: &str = "Pumps lift water. Cats sleep.";
     let fake = FakeModel::start().await;
     let variables = answering_by(&fake, "fake,words,tokens=3");
     let home = home_that_knows_pages(&variables).await;
@@ -227,4 +228,83 @@ async fn a_reader_who_has_read_enough_ends_the_answer() {
     begun(&mut asking).await;
     drop(asking.stdout.take());
     check_that_it_ended(asking, 0, &fake).await;
+}
+
+#[tokio::test]
+async fn without_a_question_every_line_is_asked_in_one_session() {
+    let fake = FakeModel::start().await;
+    let variables = answering_by(&fake, "fake,words,tokens=2");
+    let home = Home::new();
+    let input = "Why?\n\n  And then? \nAnd last?";
+    let alone = home.run_with_input(&["ask"], input, &variables).await;
+    assert_eq!(alone.code, Some(0), "{}", alone.err);
+    assert_eq!(alone.out.matches("word0 word1 \n").count(), 3, "{}", alone.out);
+    let last = fake.chats().pop().expect("it was asked").body["messages"].to_string();
+    assert!(last.contains("Why?") && last.contains("And then?") && last.contains("And last?"), "{last}");
+
+    let server = home.serve(&[], &variables).await;
+    let arguments = ["ask", "--json", "--session", session(&alone)];
+    let through = home.run_with_input(&arguments, "And after a restart?\nAnd now?\n", &variables).await;
+    assert_eq!((through.code, through.err.as_str()), (Some(0), ""));
+    let deltas: Vec<Value> =
+        through.out.lines().map(|line| serde_json::from_str(line).expect("every line is a delta")).collect();
+    assert_eq!(deltas.iter().filter(|delta| delta["type"] == "done").count(), 2);
+    let last = fake.chats().pop().expect("it was asked").body["messages"].to_string();
+    assert!(last.contains("And last?") && last.contains("And after a restart?"), "{last}");
+    drop(server);
+    let nothing = home.run_with_input(&["ask"], "\n \n", &variables).await;
+    assert_eq!((nothing.code, nothing.out.as_str(), nothing.err.as_str()), (Some(0), "", ""));
+}
+
+#[tokio::test]
+async fn a_question_of_several_that_fails_is_told_and_the_others_are_asked() {
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    let mut variables = answering_by(&fake, "fake,words,tokens=2");
+    variables.push(("WELLSPRING__LIMITS__QUESTION_CHARS", "10"));
+    let input = format!("Why?\n{}\nHow?\n", "x".repeat(11));
+    let ran = home.run_with_input(&["ask"], &input, &variables).await;
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert_eq!(ran.out.matches("word0 word1 \n").count(), 2, "{}", ran.out);
+    assert!(ran.err.contains("limits.question_chars"), "{}", ran.err);
+    assert!(ran.err.contains("wellspring: not every question was answered"), "{}", ran.err);
+}
+
+/// Reads what a terminal shows until it has this.
+async fn shown(asking: &mut Child, words: &str) -> String {
+    let out = asking.stdout.as_mut().expect("it is piped");
+    let (mut seen, mut buffer) = (String::new(), [0; 1024]);
+    while !seen.contains(words) {
+        let length = soon(words, out.read(&mut buffer)).await.expect("it can be read");
+        assert!(length > 0, "it ended before it showed {words:?}: {seen:?}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..length]));
+    }
+    seen
+}
+
+async fn typed(asking: &mut Child, text: &str) {
+    let input = asking.stdin.as_mut().expect("it is piped");
+    input.write_all(text.as_bytes()).await.expect("it takes input");
+    input.flush().await.expect("it takes input");
+}
+
+#[tokio::test]
+async fn on_a_terminal_ctrl_c_cancels_the_answer_and_ctrl_d_ends_the_conversation() {
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    let variables = answering_by(&fake, "fake,words,tokens=100000,pace=5ms");
+    let mut asking = home.start_on_terminal("ask", &variables);
+    shown(&mut asking, "> ").await;
+    for question in ["Why?\n", "And then?\n"] {
+        typed(&mut asking, question).await;
+        shown(&mut asking, "word3").await;
+        typed(&mut asking, "\x03").await;
+        shown(&mut asking, "> ").await;
+    }
+    typed(&mut asking, "\x04").await;
+    let status = soon("its end", asking.wait()).await.expect("it can be waited for");
+    assert_eq!(status.code(), Some(0));
+    let chats = fake.chats();
+    assert_eq!(chats.len(), 2);
+    assert!(chats.iter().all(|chat| chat.ending == Ending::Closed), "each answer was cancelled");
+    let messages = chats[1].body["messages"].to_string();
+    assert!(messages.contains("Why?") && messages.contains("word3"), "what was said so far is remembered");
 }

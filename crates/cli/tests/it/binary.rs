@@ -73,6 +73,30 @@ impl Home {
         command.spawn().expect("the binary was built for this test")
     }
 
+    /// Starts the binary on a terminal of its own; what is written to its input is typed there.
+    pub(crate) fn start_on_terminal(&self, arguments: &str, variables: &[(&str, &str)]) -> Child {
+        let binary = env!("CARGO_BIN_EXE_wellspring");
+        let mut command = Command::new("script");
+        command.args(["-qec", &format!("exec {binary} {arguments}"), "/dev/null"]);
+        command.env_clear().env("HOME", self.0.path()).envs(variables.iter().copied());
+        command.env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh").current_dir(self.0.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.spawn().expect("script is part of every system that the tests run on")
+    }
+
+    /// Runs the binary to its end, with this on its standard input.
+    pub(crate) async fn run_with_input(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        variables: &[(&str, &str)],
+    ) -> Ran {
+        let path = self.write("input", input);
+        let file = fs::File::open(path).expect("it was just written");
+        let mut command = self.command(arguments, variables);
+        ended(command.stdin(file)).await
+    }
+
     /// Starts a server on a free port and waits until it is ready.
     pub(crate) async fn serve(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let arguments = [&["serve", "--bind", "127.0.0.1:0"], arguments].concat();
@@ -168,8 +192,12 @@ pub(crate) async fn signal(process: &Child, name: &str) {
 
 /// Runs a command to its end.
 pub(crate) async fn run(command: &mut Command) -> Ran {
+    ended(command.stdin(Stdio::null())).await
+}
+
+async fn ended(command: &mut Command) -> Ran {
     let name = format!("{:?}", command.as_std().get_program());
-    let output = soon(&name, command.stdin(Stdio::null()).kill_on_drop(true).output()).await;
+    let output = soon(&name, command.kill_on_drop(true).output()).await;
     let output = output.unwrap_or_else(|error| panic!("{name} cannot be run: {error}"));
     let text = |bytes| String::from_utf8(bytes).expect("commands write UTF-8");
     Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }

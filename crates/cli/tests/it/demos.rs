@@ -9,12 +9,17 @@ use tokio::process::Command;
 use crate::binary::{Home, Ran, Server, run};
 
 const DEMOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demos");
+/// What a plain chat says where there are no documents.
+const NOTHING: &str = "Nothing was found in the documents for this question.";
 const QUICKSTART: &str = include_str!("../../../../docs/quickstart.md");
 
 async fn server(fake: &FakeModel, model: &str) -> Server {
     let variables = [
         ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
         ("WELLSPRING__PROVIDERS__LOCAL__MODEL", model),
+        ("WELLSPRING__EMBEDDING__KIND", "ollama"),
+        ("WELLSPRING__EMBEDDING__BASE_URL", fake.url()),
+        ("WELLSPRING__EMBEDDING__MODEL", "fake"),
     ];
     Home::new().serve(&[], &variables).await
 }
@@ -39,6 +44,8 @@ async fn the_curl_demo_streams_an_answer_and_cancels_another() {
     assert_eq!(text, fake_text(30));
     assert_eq!(whole.last().unwrap()["metadata"]["finishReason"], "stop");
 
+    let (cancelled, chat) = cancelled.split_once("# A plain chat").unwrap();
+    assert_eq!(deltas(chat)[0]["answer"], NOTHING);
     assert!(cancelled.contains("\ncancel: 204\n"), "{cancelled}");
     let cancelled = deltas(cancelled);
     assert_eq!(cancelled[0]["seq"], 0);
@@ -102,6 +109,13 @@ async fn the_quickstart_does_what_it_says() {
     told("\"finishReason\":\"cancelled\"");
     told("\"code\":\"idempotency_key_reused\"");
     told("\n[32 tokens, stop]\n");
-    // One call of the model each: why, up, story, then, spring; fetch; the two of curl.
-    assert_eq!(fake.chats().len(), 8, "{}", ran.out);
+    told(&format!("{{\"answer\":\"{NOTHING}\""));
+    told("\"chunk_text\":\"Water freezes at 0 degrees.\\nIt boils at 100 degrees.\"");
+    told("\"char_start\":0,\"char_end\":52,\"line_start\":1,\"line_end\":2");
+    told("data: {\"type\":\"chunk\",\"content\":\"Nothing was found");
+    told("data: {\"type\":\"retrieval_complete\",");
+    told("\"messages\":[{\"id\":");
+    // One call of the model each: why, up, story, then, spring; the selection and the staged events; fetch; the two
+    // of curl. A plain chat finds no documents, and asks none.
+    assert_eq!(fake.chats().len(), 10, "{}", ran.out);
 }

@@ -177,3 +177,68 @@ fn embedding_counts(fake: &FakeModel) -> [(&str, &str); 3] {
 fn figures(report: &Value) -> Value {
     ["ndcg@10", "recall@10", "recall@100", "mrr@10"].map(|name| report[name].clone()).as_slice().into()
 }
+
+#[tokio::test]
+async fn what_is_found_for_questions_of_a_conversation_is_measured_in_three_forms() {
+    let home = Home::new();
+    home.write(
+        "corpus.jsonl",
+        "{\"_id\": \"red\", \"text\": \"Red apples are sweet.\"}\n{\"_id\": \"sky\", \"text\": \"The sky is wide.\"}\n",
+    );
+    home.write(
+        "dialogues.jsonl",
+        r#"{"_id": "a", "turns": [{"question": "Where do red apples grow?", "document": "red", "facts": ["red"], "answer": "On trees."}, {"question": "And how do they taste?", "standalone": "How do red apples taste?", "document": "red", "facts": ["`SWEET`"]}, {"question": "Is the sky wide?", "document": "sky", "facts": ["never said"]}]}
+"#,
+    );
+    let fake = FakeModel::start().await;
+    let embedding = [
+        ("WELLSPRING__EMBEDDING__KIND", "ollama"),
+        ("WELLSPRING__EMBEDDING__MODEL", "fake,dimension=16"),
+        ("WELLSPRING__EMBEDDING__BASE_URL", fake.url()),
+    ];
+    let ran = home.run(&["eval", ".", "--dialogues", "--json"], &embedding).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let (follow_up, alone) = (&report["of_longer"], &report["stands_alone"]);
+    assert_eq!((&follow_up["questions"], &follow_up["rewritten"]), (&json!(1), &json!(1)));
+    assert_eq!((&alone["questions"], &alone["rewritten"]), (&json!(1), &json!(0)));
+    assert_eq!(follow_up["passage_recall@5"]["rewritten"], 1.0);
+    assert_eq!(alone["document_recall@5"]["as_asked"], 1.0);
+    assert_eq!(alone["passage_recall@5"]["as_asked"], 0.0, "the document without the fact does not count");
+    let ran = home.run(&["eval", ".", "--dialogues"], &embedding).await;
+    assert!(ran.out.contains("goes on, in a longer one"), "{}", ran.out);
+    home.write(
+        "dialogues.jsonl",
+        r#"{"_id": "a", "turns": [{"question": "?", "document": "blue", "facts": []}]}"#,
+    );
+    let ran = home.run(&["eval", ".", "--dialogues"], &embedding).await;
+    assert!(ran.err.contains("there is no document \"blue\" in corpus.jsonl"), "{}", ran.err);
+}
+
+#[test]
+fn every_dialogue_is_about_the_documentation_and_its_facts_are_there() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/dialogues");
+    let plain = |text: &str| {
+        let text = text.to_lowercase().replace(['`', '*', '"'], "");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (mut two, mut five) = (0, 0);
+    for line in fs::read_to_string(folder.join("dialogues.jsonl")).unwrap().lines() {
+        let dialogue: Value = serde_json::from_str(line).unwrap();
+        let turns = dialogue["turns"].as_array().unwrap();
+        let goes_on = turns[1..].iter().any(|turn| turn["standalone"].is_string());
+        two += usize::from(goes_on && turns.len() == 2);
+        five += usize::from(goes_on && turns.len() >= 5);
+        for turn in turns {
+            let document = turn["document"].as_str().unwrap();
+            let text = plain(&fs::read_to_string(folder.join("../..").join(document)).unwrap());
+            for fact in turn["facts"].as_array().unwrap() {
+                assert!(
+                    text.contains(&plain(fact.as_str().unwrap())),
+                    "{document} has not {fact}: {dialogue}"
+                );
+            }
+        }
+    }
+    assert!(two >= 50 && five >= 8, "{two} of two turns and {five} of five");
+}

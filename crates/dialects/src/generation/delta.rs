@@ -1,17 +1,16 @@
 //! The delta: an event as this dialect sends it.
 
-use std::io::Write;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use domain::{
-    Ended, Event, Failure, FailureKind, FinishReason, Model, Outcome, Passage, Stage, StageName, Step,
-    Timestamp,
+    Ended, Event, Failure, FinishReason, Model, Outcome, Passage, Stage, StageName, Step, Timestamp,
 };
 use serde::Serialize;
 
 use super::source::{Source, sources_of_answer};
-use crate::Encoder;
+use crate::failures::told;
+use crate::{Encoder, sse};
 
 /// How deltas are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ impl Encoding {
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Ndjson => "application/x-ndjson",
-            Self::Sse => "text/event-stream",
+            Self::Sse => sse::CONTENT_TYPE,
         }
     }
 }
@@ -127,20 +126,12 @@ impl DeltaEncoder {
         if self.after.is_some_and(|after| delta.seq <= after) {
             return;
         }
-        self.frame(delta, &mut out.writer()).expect("a delta is JSON, and memory takes it");
-    }
-
-    fn frame(&self, delta: &Delta<'_>, mut out: impl Write) -> std::io::Result<()> {
         match self.encoding {
             Encoding::Ndjson => {
-                serde_json::to_writer(&mut out, delta)?;
-                out.write_all(b"\n")
+                serde_json::to_writer(out.writer(), delta).expect("a delta is JSON, and memory takes it");
+                out.put_u8(b'\n');
             }
-            Encoding::Sse => {
-                write!(out, "id: {}\nevent: {}\ndata: ", delta.seq, delta.kind)?;
-                serde_json::to_writer(&mut out, delta)?;
-                out.write_all(b"\n\n")
-            }
+            Encoding::Sse => sse::event(delta.seq, delta.kind, delta, out),
         }
     }
 
@@ -165,7 +156,7 @@ impl DeltaEncoder {
 
     fn error<'a>(&'a self, failure: &'a Failure) -> Error<'a> {
         Error {
-            code: code(failure.kind),
+            code: told(failure.kind).delta,
             message: &failure.message,
             retryable: failure.kind.retryable(),
             retry_after_ms: failure.retry_after.map(millis),
@@ -206,7 +197,7 @@ impl Encoder for DeltaEncoder {
     fn keep_alive(&self) -> Option<&'static [u8]> {
         match self.encoding {
             Encoding::Ndjson => None,
-            Encoding::Sse => Some(b": keep-alive\n\n"),
+            Encoding::Sse => Some(sse::KEEP_ALIVE),
         }
     }
 }
@@ -266,21 +257,6 @@ struct Error<'a> {
     idempotency_key: Option<&'a str>,
 }
 
-/// What a client is told to branch on.
-pub fn code(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Unavailable | FailureKind::Refused => "provider_unavailable",
-        FailureKind::SilentAtStart | FailureKind::Stalled => "provider_timeout",
-        FailureKind::Died => "provider_error",
-        FailureKind::EmptyAnswer => "empty_answer",
-        FailureKind::TooLong => "prompt_too_long",
-        FailureKind::Retrieval => "retrieval_unavailable",
-        FailureKind::Overloaded => "overloaded",
-        FailureKind::Interrupted => "interrupted",
-        FailureKind::Internal => "internal_error",
-    }
-}
-
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -288,42 +264,15 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use domain::{
-        Accepted, CancelReason, Cause, Citation, MessageId, Passages, PromptId, Question, SessionId,
-        StageName, Text, TraceId, Usage,
+        Accepted, CancelReason, Cause, Citation, FailureKind, Passages, Scope, StageName, Text, Usage,
     };
 
     use super::*;
+    use crate::logs::{self, accepted, log_of, model, text};
 
-    const SECOND: i64 = 1_000_000;
-
-    fn at(micros: i64) -> Timestamp {
-        Timestamp::from_micros(1_770_000_000 * SECOND + micros)
-    }
-
-    fn model(provider: &str) -> Model {
-        Model { provider: provider.into(), model: "m".into() }
-    }
-
-    /// A log that begins at 0 s; the steps come with the microsecond at which they happened.
     fn log(key: Option<&str>, steps: Vec<(i64, Step)>) -> Vec<Event> {
-        let accepted = Accepted {
-            prompt: "0190a0b0-0000-7000-8000-000000000001".parse::<PromptId>().unwrap(),
-            session: SessionId::new(at(0)),
-            answer: MessageId::new(at(0)),
-            question: Question { text: "q".into(), top_k: 5, scope: Default::default(), provider: None },
-            key: key.map(str::to_owned),
-            follows: None,
-            first_choice: model("first"),
-            trace: TraceId::random(),
-        };
-        let first = Box::new(accepted).event(at(0));
-        let rest =
-            (1..).zip(steps).map(|(position, (micros, step))| Event { position, at: at(micros), step });
-        std::iter::once(first).chain(rest).collect()
-    }
-
-    fn text(text: &str) -> Step {
-        Step::Text(Text::from(text))
+        let key = key.map(str::to_owned);
+        log_of(Accepted { key, ..accepted(Scope::default()) }, steps)
     }
 
     fn ended(outcome: Outcome, cause: Cause) -> Step {
@@ -331,10 +280,7 @@ mod tests {
     }
 
     fn encode(log: &[Event], encoding: Encoding, after: Option<u64>) -> String {
-        let mut encoder = DeltaEncoder::new(encoding, after);
-        let mut out = BytesMut::new();
-        log.iter().for_each(|event| encoder.encode(event, &mut out));
-        String::from_utf8(out.to_vec()).unwrap()
+        logs::encode(log, DeltaEncoder::new(encoding, after))
     }
 
     fn whole_answer() -> Vec<Event> {
@@ -447,6 +393,7 @@ mod tests {
             (FailureKind::EmptyAnswer, "empty_answer", true),
             (FailureKind::TooLong, "prompt_too_long", false),
             (FailureKind::Retrieval, "retrieval_unavailable", true),
+            (FailureKind::Embedding, "retrieval_unavailable", true),
             (FailureKind::Overloaded, "overloaded", true),
             (FailureKind::Interrupted, "interrupted", true),
             (FailureKind::Internal, "internal_error", false),

@@ -6,8 +6,8 @@ mod reply;
 mod request;
 mod source;
 
-pub use delta::{DeltaEncoder, Encoding, code, terminal_seq};
-pub use rejected::Rejected;
+pub use delta::{DeltaEncoder, Encoding, terminal_seq};
+pub(crate) use rejected::{error_body, rejected};
 pub(crate) use reply::{PromptReply, session_status};
 pub use reply::{health, prompt, session, session_started};
 pub use request::{Cancel, decode_cancel, decode_prompt, decode_session, resume_position};

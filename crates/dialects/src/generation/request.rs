@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use domain::{
     Ask, CancelReason, Leaving, NewSession, NothingFound, Opening, PromptId, Question, Rejection, Scope,
-    SessionId, TOP_K, TraceId,
+    SessionId, TraceId,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{filters, json};
-
-const DEFAULT_TOP_K: i64 = 5;
+use crate::{fields, filters, json};
 
 #[derive(Deserialize)]
 struct SessionRequest {
@@ -50,11 +48,8 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
         (Some(key), _) => Some(key),
         (None, header) => header.map(str::to_owned),
     };
-    let top_k = request.top_k.unwrap_or(DEFAULT_TOP_K);
-    let top_k = u32::try_from(top_k).ok().filter(|top_k| TOP_K.contains(top_k)).ok_or_else(|| {
-        Rejection::Invalid(format!("topK is {top_k}; it must be {} to {}", TOP_K.start(), TOP_K.end()))
-    })?;
-    let filters = filters::decode(request.filters.unwrap_or_default())?;
+    let top_k = fields::top_k("topK", request.top_k)?;
+    let filters = filters::decode(request.filters.unwrap_or_default(), &filters::DOCUMENT)?;
     let session = request.session_id.parse().map_err(|_| Rejection::SessionNotUsable)?;
     let question =
         Question { text: request.prompt, top_k, scope: Scope::within(filters), provider: request.provider };

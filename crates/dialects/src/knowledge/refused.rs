@@ -2,7 +2,7 @@
 
 use domain::{Failure, FailureKind};
 
-use crate::generation::Rejected;
+use crate::Rejected;
 
 /// There is no document with the id that a path names.
 pub fn no_such_document() -> Rejected {

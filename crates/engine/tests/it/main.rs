@@ -5,4 +5,6 @@ mod model;
 mod passages;
 mod places;
 mod prompts;
+mod rewriting;
+mod selections;
 mod world;

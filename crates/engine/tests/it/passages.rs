@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Ask, CancelReason, Citation, Failure, FailureKind, FinishReason, NothingFound, Outcome, Passages, Stage,
-    StageName, Step,
+    Ask, CancelReason, Citation, Failure, FailureKind, FinishReason, NothingFound, Outcome, Passage,
+    Passages, Stage, StageName, Step,
 };
 use engine::{Answering, Reader};
 use testing::{ScriptedRetriever, passage};
@@ -50,7 +50,7 @@ async fn the_model_is_given_what_the_log_tells() {
     let log = read_all(&mut reader).await;
     let passages = passages_of(&log).unwrap();
     assert_eq!((passages.found, &passages.in_prompt), (2, &request.passages));
-    assert!(request.system.contains("from the passages alone"), "{}", request.system);
+    assert!(request.system.contains("in the words of the passages"), "{}", request.system);
     let quote = Some("The journal keeps running logs.".to_owned());
     assert_eq!(citations_of(&log), Some(&[Citation { number: 1, quote }][..]));
     assert_eq!(end_of(&log).outcome, Outcome::Done(FinishReason::Stop));
@@ -94,6 +94,33 @@ async fn stages_are_told_before_the_provider_is_asked() {
     ];
     assert_eq!(names.collect::<Vec<_>>(), expected);
     end_of(&log);
+}
+
+#[tokio::test(start_paused = true)]
+async fn passages_far_behind_the_best_one_are_found_and_not_given() {
+    assert_eq!(given_of_four(0.85).await, ["a", "b", "c"]);
+    assert_eq!(given_of_four(0.0).await, ["a", "b", "c", "d"]);
+}
+
+/// Which of four passages the model is given.
+async fn given_of_four(least_share: f32) -> Vec<String> {
+    let scored = |title: &str, score| Passage { score, ..passage(title, SESSIONS) };
+    let retriever = ScriptedRetriever::finding(vec![
+        scored("a", 0.7),
+        scored("b", 0.8),
+        scored("c", 0.69),
+        scored("d", 0.66),
+    ]);
+    let behaviour = Answering { least_share, ..answering() };
+    let mut world = World::answering(Store::memory().finding(&Arc::new(retriever)), limits(), behaviour);
+    let session = world.session().await;
+    let mut reader = world.ask(session, "When does a session expire?", None).await.expect("it is admitted");
+    let call = world.calls.next().await;
+    let given: Vec<_> = call.request().passages.iter().map(|passage| passage.title.clone()).collect();
+    call.finish();
+    let log = read_all(&mut reader).await;
+    assert_eq!(passages_of(&log).map(|passages| passages.found), Some(4));
+    given
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,15 +179,20 @@ async fn whoever_wants_is_told_in_a_fixed_sentence_and_no_model_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retriever_that_fails_ends_the_prompt_with_its_reason() {
-    let failure = Failure::new(FailureKind::Unavailable, "the index is broken: mend it");
-    let mut world = world(&Arc::new(ScriptedRetriever::failing(failure)));
-    let session = world.session().await;
-    let mut reader = world.ask(session, "why?", None).await.unwrap();
-    let log = read_all(&mut reader).await;
-    let Outcome::Failed(failure) = end_of(&log).outcome else { panic!("it fails") };
-    assert_eq!(failure.kind, FailureKind::Retrieval);
-    assert_eq!(failure.message, "the index is broken: mend it");
-    assert!(world.calls.try_next().is_none(), "no model is asked");
+    for (kind, told) in [
+        (FailureKind::Retrieval, FailureKind::Retrieval),
+        (FailureKind::Unavailable, FailureKind::Embedding),
+        (FailureKind::Overloaded, FailureKind::Embedding),
+    ] {
+        let failure = Failure::new(kind, "it is broken: mend it");
+        let mut world = world(&Arc::new(ScriptedRetriever::failing(failure)));
+        let session = world.session().await;
+        let mut reader = world.ask(session, "why?", None).await.unwrap();
+        let log = read_all(&mut reader).await;
+        let Outcome::Failed(failure) = end_of(&log).outcome else { panic!("it fails") };
+        assert_eq!((failure.kind, failure.message.as_str()), (told, "it is broken: mend it"));
+        assert!(world.calls.try_next().is_none(), "no model is asked");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use domain::{
     Ask, Ended, Event, History, Journal, Leaving, NewSession, NothingFound, Opening, Principal, Provider,
     Question, Rejection, Retriever, Scope, SessionId, Sessions, Step, TraceId,
 };
-use engine::{Answering, Engine, Limits, Ports, Providers, Reader};
+use engine::{Answering, Engine, Limits, Ports, Providers, Reader, Rewriting};
 use storage::{Memory, MemoryLimits};
 use testing::{PausedClock, ScriptedCalls, ScriptedProvider, ScriptedRetriever};
 
@@ -67,7 +67,13 @@ pub(crate) fn limits() -> Limits {
 }
 
 pub(crate) fn answering() -> Answering {
-    Answering { temperature: 0.0, context_tokens: 400, nothing_found: None }
+    Answering {
+        temperature: 0.0,
+        context_tokens: 400,
+        least_share: 0.85,
+        nothing_found: None,
+        rewriting: Rewriting::Rule,
+    }
 }
 
 impl World {

@@ -6,9 +6,8 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use dialects::generation::Rejected;
+use dialects::Rejected;
 
-use super::trace_of;
 use crate::client::{client, place};
 use crate::connections::Peer;
 use crate::refusal::Refusal;
@@ -40,7 +39,7 @@ pub(super) async fn limited(
             );
             let rejected =
                 Rejected { retry_after: Some(wait), ..Rejected::new(429, "rate_limited", message) };
-            Refusal::new(trace_of(request.extensions()), rejected).into_response()
+            Refusal::from(rejected).into_response()
         }
         None => next.run(request).await,
     };

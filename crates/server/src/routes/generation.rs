@@ -11,7 +11,7 @@ use engine::Reader;
 
 use super::{InPath, LAST_EVENT_ID, named, query_value, text_header};
 use crate::body::JsonBody;
-use crate::refusal::{Refusal, Refuse, json};
+use crate::refusal::{Refusal, json};
 use crate::serve::App;
 use crate::stream::respond;
 
@@ -28,35 +28,23 @@ pub(crate) fn routes() -> Router<App> {
         .route("/api/generation/health", get(health))
 }
 
-async fn start_session(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, Refusal> {
-    let new = generation::decode_session(&body).or_refuse(trace)?;
-    let session = app.engine.start_session(&Principal::local(), new).await.or_refuse(trace)?;
+async fn start_session(State(app): State<App>, JsonBody(body): JsonBody) -> Result<Response, Refusal> {
+    let new = generation::decode_session(&body)?;
+    let session = app.engine.start_session(&Principal::local(), new).await?;
     let (_, expires_at) = app.engine.standing(&session);
     Ok(json(StatusCode::CREATED, generation::session_started(&session, expires_at)))
 }
 
-async fn session(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    id: InPath,
-) -> Result<Response, Refusal> {
-    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound).or_refuse(trace)?;
-    let session = app.engine.session(&Principal::local(), id).await.or_refuse(trace)?;
+async fn session(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
+    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
+    let session = app.engine.session(&Principal::local(), id).await?;
     let (status, expires_at) = app.engine.standing(&session);
     Ok(json(StatusCode::OK, generation::session(&session, status, expires_at)))
 }
 
-async fn end_session(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    id: InPath,
-) -> Result<StatusCode, Refusal> {
-    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound).or_refuse(trace)?;
-    app.engine.end_session(&Principal::local(), id).await.or_refuse(trace)?;
+async fn end_session(State(app): State<App>, id: InPath) -> Result<StatusCode, Refusal> {
+    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
+    app.engine.end_session(&Principal::local(), id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -67,44 +55,35 @@ async fn stream(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refusal> {
     let key = text_header(&headers, IDEMPOTENCY_KEY);
-    let ask = generation::decode_prompt(&body, key, trace).or_refuse(trace)?;
-    let reader = app.engine.submit(&Principal::local(), ask).await.or_refuse(trace)?;
+    let ask = generation::decode_prompt(&body, key, trace)?;
+    let reader = app.engine.submit(&Principal::local(), ask).await?;
     Ok(deltas(reader, encoding(&headers), None))
 }
 
 async fn resume(
     State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
     id: InPath,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound).or_refuse(trace)?;
+    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound)?;
     let after = query_value(query.as_deref(), "after");
     let last_event_id = text_header(&headers, LAST_EVENT_ID);
-    let after = generation::resume_position(last_event_id, after.as_deref()).or_refuse(trace)?;
-    let reader = app.engine.read(&Principal::local(), id).await.or_refuse(trace)?;
+    let after = generation::resume_position(last_event_id, after.as_deref())?;
+    let reader = app.engine.read(&Principal::local(), id).await?;
     Ok(deltas(reader, encoding(&headers), after))
 }
 
-async fn prompt(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    id: InPath,
-) -> Result<Response, Refusal> {
-    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound).or_refuse(trace)?;
-    let prompt = app.engine.prompt(&Principal::local(), id).await.or_refuse(trace)?;
+async fn prompt(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
+    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound)?;
+    let prompt = app.engine.prompt(&Principal::local(), id).await?;
     Ok(json(StatusCode::OK, generation::prompt(&prompt)))
 }
 
-async fn cancel(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    JsonBody(body): JsonBody,
-) -> Result<StatusCode, Refusal> {
-    let cancel = generation::decode_cancel(&body).or_refuse(trace)?;
+async fn cancel(State(app): State<App>, JsonBody(body): JsonBody) -> Result<StatusCode, Refusal> {
+    let cancel = generation::decode_cancel(&body)?;
     let who = Principal::local();
-    app.engine.cancel(&who, cancel.session, cancel.prompt, cancel.reason).await.or_refuse(trace)?;
+    app.engine.cancel(&who, cancel.session, cancel.prompt, cancel.reason).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

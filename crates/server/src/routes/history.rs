@@ -1,16 +1,16 @@
 //! The calls behind the pages: sessions, prompts, and every event of a prompt.
 
 use axum::Router;
-use axum::extract::{Extension, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get};
 use dialects::events::{self, EventEncoder};
-use dialects::{generation, history};
-use domain::{Principal, PromptId, Rejection, SessionId, TraceId, Which};
+use dialects::{generation, history, sse};
+use domain::{Principal, PromptId, Rejection, SessionId, Which};
 
 use super::{InPath, LAST_EVENT_ID, named, query_value, text_header};
-use crate::refusal::{Refusal, Refuse, json};
+use crate::refusal::{Refusal, json};
 use crate::serve::App;
 use crate::stream::respond;
 
@@ -27,74 +27,55 @@ pub(crate) fn routes() -> Router<App> {
         .route("/api/prompts/{prompt}/events", get(prompt_events))
 }
 
-async fn sessions(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
+async fn sessions(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
     let (limit, before) = (query_value(query.as_deref(), "limit"), query_value(query.as_deref(), "before"));
-    let page = history::decode_page(limit.as_deref(), before.as_deref()).or_refuse(trace)?;
-    let sessions =
-        app.engine.sessions(&Principal::local(), page.before, page.limit).await.or_refuse(trace)?;
+    let page = history::decode_page(limit.as_deref(), before.as_deref())?;
+    let sessions = app.engine.sessions(&Principal::local(), page.before, page.limit).await?;
     let standing = |session| (app.engine.standing(&session).0, session);
     let sessions: Vec<_> =
         sessions.into_iter().map(standing).map(|(status, session)| (session, status)).collect();
     Ok(json(StatusCode::OK, history::sessions(&sessions, page.limit)))
 }
 
-async fn delete_session(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    id: InPath,
-) -> Result<StatusCode, Refusal> {
-    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound).or_refuse(trace)?;
-    app.engine.delete_session(&Principal::local(), id).await.or_refuse(trace)?;
+async fn delete_session(State(app): State<App>, id: InPath) -> Result<StatusCode, Refusal> {
+    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
+    app.engine.delete_session(&Principal::local(), id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The prompts of one session, in the order they were asked.
-async fn session_prompts(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    id: InPath,
-) -> Result<Response, Refusal> {
+async fn session_prompts(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
     let who = Principal::local();
-    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound).or_refuse(trace)?;
-    app.engine.session(&who, id).await.or_refuse(trace)?;
+    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
+    app.engine.session(&who, id).await?;
     let which = Which { session: Some(id), status: None };
-    let prompts = app.engine.prompts(&who, which, MAX_PROMPTS).await.or_refuse(trace)?;
+    let prompts = app.engine.prompts(&who, which, MAX_PROMPTS).await?;
     Ok(json(StatusCode::OK, history::prompts(prompts.iter().rev())))
 }
 
 /// Running and recent prompts, the newest first.
-async fn prompts(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
+async fn prompts(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
     let status = query_value(query.as_deref(), "status");
-    let which = Which { session: None, status: history::decode_status(status.as_deref()).or_refuse(trace)? };
-    let prompts = app.engine.prompts(&Principal::local(), which, RECENT_PROMPTS).await.or_refuse(trace)?;
+    let which = Which { session: None, status: history::decode_status(status.as_deref())? };
+    let prompts = app.engine.prompts(&Principal::local(), which, RECENT_PROMPTS).await?;
     Ok(json(StatusCode::OK, history::prompts(&prompts)))
 }
 
 async fn prompt_events(
     State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
     id: InPath,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound).or_refuse(trace)?;
+    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound)?;
     let after = query_value(query.as_deref(), "after");
-    let after = generation::resume_position(text_header(&headers, LAST_EVENT_ID), after.as_deref())
-        .or_refuse(trace)?;
-    let reader = app.engine.observe(&Principal::local(), id).await.or_refuse(trace)?;
+    let after = generation::resume_position(text_header(&headers, LAST_EVENT_ID), after.as_deref())?;
+    let reader = app.engine.observe(&Principal::local(), id).await?;
     let last = reader
         .ended_log()
         .and_then(|log| events::terminal_position(log.iter().flat_map(|batch| batch.iter())));
     if after.zip(last).is_some_and(|(after, last)| after >= last) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    Ok(respond(reader, EventEncoder::new(after), events::CONTENT_TYPE))
+    Ok(respond(reader, EventEncoder::new(after), sse::CONTENT_TYPE))
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Extension, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use dialects::knowledge::{self, QueryRequest};
-use domain::{Document, DocumentId, Hit, Principal, Rejection, TraceId};
+use domain::{Document, DocumentId, Hit, Principal, Rejection};
 
 use super::{InPath, named, query_value};
 use crate::body::{DocumentsBody, JsonBody};
-use crate::refusal::{Refusal, Refuse, json};
+use crate::refusal::{Refusal, json};
 use crate::serve::App;
 
 pub(crate) fn routes() -> Router<App> {
@@ -27,73 +27,53 @@ pub(crate) fn routes() -> Router<App> {
 
 async fn ingest(
     State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
     DocumentsBody { bytes, place }: DocumentsBody,
 ) -> Result<Response, Refusal> {
     let began = Instant::now();
-    let documents = knowledge::decode_ingest(&bytes).or_refuse(trace)?;
+    let documents = knowledge::decode_ingest(&bytes)?;
     drop(bytes);
-    let ingested = app.ingests.run(place, Principal::local(), documents).await.or_refuse(trace)?;
+    let ingested = app.ingests.run(place, Principal::local(), documents).await?;
     Ok(json(StatusCode::OK, knowledge::ingested(&ingested, began.elapsed())))
 }
 
-async fn documents(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
+async fn documents(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
     let value = |name| query_value(query.as_deref(), name);
     let page = knowledge::decode_page(value("page").as_deref(), value("pageSize").as_deref());
-    let page = page.or_refuse(trace)?;
+    let page = page?;
     let (skip, limit) = page.range();
     let repo_url = value("repoUrl");
     let found = app.catalog.documents(&Principal::local(), repo_url.as_deref(), skip, limit).await;
-    let (documents, total_count) = found.or_refuse(trace)?;
+    let (documents, total_count) = found?;
     Ok(json(StatusCode::OK, knowledge::documents(&documents, &page, total_count)))
 }
 
-async fn document(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    id: InPath,
-) -> Result<Response, Refusal> {
-    let unknown = || Refusal::new(trace, knowledge::no_such_document());
+async fn document(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
+    let unknown = || Refusal::from(knowledge::no_such_document());
     let id: DocumentId = named(id).ok_or_else(unknown)?;
-    let found = app.catalog.document(&Principal::local(), id).await.or_refuse(trace)?;
+    let found = app.catalog.document(&Principal::local(), id).await?;
     Ok(json(StatusCode::OK, knowledge::document(&found.ok_or_else(unknown)?)))
 }
 
-async fn remove(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    id: InPath,
-) -> Result<StatusCode, Refusal> {
-    let unknown = || Refusal::new(trace, knowledge::no_such_document());
+async fn remove(State(app): State<App>, id: InPath) -> Result<StatusCode, Refusal> {
+    let unknown = || Refusal::from(knowledge::no_such_document());
     let id: DocumentId = named(id).ok_or_else(unknown)?;
-    match app.catalog.remove(&Principal::local(), &[id]).await.or_refuse(trace)? {
+    match app.catalog.remove(&Principal::local(), &[id]).await? {
         0 => Err(unknown()),
         _ => Ok(StatusCode::NO_CONTENT),
     }
 }
 
-async fn collections(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-) -> Result<Response, Refusal> {
-    let collections = app.catalog.collections(&Principal::local()).await.or_refuse(trace)?;
+async fn collections(State(app): State<App>) -> Result<Response, Refusal> {
+    let collections = app.catalog.collections(&Principal::local()).await?;
     Ok(json(StatusCode::OK, knowledge::collections(&collections)))
 }
 
-async fn query(
-    State(app): State<App>,
-    Extension(trace): Extension<TraceId>,
-    JsonBody(body): JsonBody,
-) -> Result<Response, Refusal> {
-    let request = knowledge::decode_query(&body, app.settings.question_chars).or_refuse(trace)?;
+async fn query(State(app): State<App>, JsonBody(body): JsonBody) -> Result<Response, Refusal> {
+    let request = knowledge::decode_query(&body, app.settings.question_chars)?;
     let measure = |stage| app.engine.measure_stage(&stage);
     let found = app.retriever.retrieve(&Principal::local(), request.query.clone(), &measure).await;
-    let found = found.map_err(|failure| Refusal::new(trace, knowledge::not_retrieved(failure)))?;
-    let documents = documents_of(&app, &found.passages, &request).await.or_refuse(trace)?;
+    let found = found.map_err(knowledge::not_retrieved)?;
+    let documents = documents_of(&app, &found.passages, &request).await?;
     Ok(json(StatusCode::OK, knowledge::hits(&found.passages, &documents, &request)))
 }
 

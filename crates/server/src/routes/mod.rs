@@ -1,10 +1,12 @@
 //! All routes. A handler extracts, decodes, hands to the engine and answers; no rule lives here.
 
+mod chat;
 mod generation;
 mod health;
 mod history;
 mod knowledge;
 mod operations;
+mod staged;
 
 use std::str::FromStr;
 
@@ -12,35 +14,51 @@ use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request};
 use axum::http::{HeaderMap, HeaderName};
-use dialects::generation::Rejected;
+use dialects::{Rejected, Words};
 
-use crate::door::trace_of;
 use crate::refusal::Refusal;
 use crate::serve::App;
 
 pub(crate) fn all() -> Router<App> {
     Router::new()
+        .merge(chat::routes())
         .merge(generation::routes())
         .merge(health::routes())
         .merge(history::routes())
         .merge(knowledge::routes())
         .merge(operations::routes())
+        .merge(staged::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
 }
 
+/// Whose words a refusal of this path is told in.
+pub(crate) fn words(path: &str) -> Words {
+    let is_below = |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    if matches!(path, "/chat" | "/chat/stream") || is_below("/chat/stream") || is_below("/conversations") {
+        Words::Chat
+    } else {
+        Words::Generation
+    }
+}
+
 async fn unknown_route(request: Request) -> Refusal {
     let message = format!("there is nothing at {}", request.uri().path());
-    Refusal::new(trace_of(request.extensions()), Rejected::new(404, "not_found", message))
+    Rejected::new(404, "not_found", message).into()
 }
 
 async fn unknown_method(request: Request) -> Refusal {
     let message = format!("{} does not take {}", request.uri().path(), request.method());
-    Refusal::new(trace_of(request.extensions()), Rejected::new(405, "method_not_allowed", message))
+    Rejected::new(405, "method_not_allowed", message).into()
 }
 
 /// An id that may not even be text.
 type InPath = Result<Path<String>, PathRejection>;
+
+/// The id in a path, if it is text.
+fn in_path(id: &InPath) -> Option<&str> {
+    id.as_ref().ok().map(|Path(id)| id.as_str())
+}
 
 /// The id in a path; what is no UUID names nothing.
 fn named<Id: FromStr>(id: InPath) -> Option<Id> {

@@ -89,7 +89,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    async fn read(mut reading: BufReader<ReadHalf<TcpStream>>) -> Self {
+    pub(crate) async fn read(mut reading: BufReader<ReadHalf<TcpStream>>) -> Self {
         let mut lines = Vec::new();
         loop {
             let line = in_time(read_line(&mut reading)).await.expect("a head comes whole");

@@ -245,10 +245,14 @@ async fn a_bug_of_ours_is_told_and_leaves_everything_free() {
 
 #[tokio::test]
 async fn a_prompt_that_loses_its_journal_is_interrupted() {
-    let world = Setup::of("fake,tokens=5,pace=5ms").start().await;
+    let (provider, mut calls) = ScriptedProvider::new("local", "scripted");
+    let world = Setup::new().given("local", provider).start().await;
     let mut stream = world.ask(&world.session().await).await;
+    let call = calls.next().await;
+    call.text("kept");
     stream.tokens(1).await;
     world.journal.fail_appends(true);
+    call.text("lost");
     let last = stream.last().await;
     assert_eq!(
         (&last["metadata"]["code"], &last["metadata"]["retryable"]),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Catalog, Embedder, Index, Journal, NothingFound, Provider, Retriever};
-use engine::{Answering, Engine, Limits, Ports, Providers};
+use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use futures::stream;
 use ingest::Pipeline;
 use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
@@ -76,7 +76,13 @@ impl Setup {
             },
             embedding_model: Some("fake".to_owned()),
             retriever: Some(Arc::new(ScriptedRetriever::nothing())),
-            answering: Answering { temperature: 0.0, context_tokens: 1_000, nothing_found: None },
+            answering: Answering {
+                temperature: 0.0,
+                context_tokens: 1_000,
+                least_share: 0.0,
+                nothing_found: None,
+                rewriting: Rewriting::Rule,
+            },
             providers: Vec::new(),
             order: None,
             owner_orders: Vec::new(),

@@ -1,10 +1,20 @@
-//! The contract of the generation dialect and of the knowledge base, over real sockets: the general rules and every
-//! call but sockets.
+//! The contract of the generation dialect, the chat dialects and the knowledge base, over real sockets: the general rules
+//! and every call but sockets.
 
+mod agreement;
 mod bad_input;
 mod cancel;
+mod chat;
+mod chat_door;
+mod chat_failures;
+mod chat_filters;
+mod chat_leaving;
+mod chat_sessions;
+mod chat_validation;
 mod client;
 mod connections;
+mod contracts;
+mod conversations;
 mod delta_checks;
 mod deltas;
 mod dice;
@@ -24,7 +34,10 @@ mod prompts;
 mod providers_in_order;
 mod rate;
 mod resume;
+mod selection;
 mod sessions;
+mod staged;
 mod stopping;
 mod streams;
+mod talk;
 mod world;

@@ -75,6 +75,8 @@ async fn what_clients_are_told_is_what_is_counted() {
     world.stream(Encoding::Ndjson, &body).await.all().await.error("provider_error", true);
     world.try_ask(&question("nobody's")).await.refusal(400, "session_not_found").await;
     world.get("/nowhere").await.refusal(404, "not_found").await;
+    let chat = json!({"query": "why?", "session_id": other});
+    world.call(Call::post_json("/chat", &chat)).await.json(200).await;
 
     let samples = samples(&world).await;
     let local = "{provider=\"local\",model=\"fake\"}";

@@ -110,7 +110,8 @@ async fn every_excerpt_is_in_its_document_at_the_lines_it_says() {
     assert_eq!(world.call(ingest).await.json(200).await["successCount"], 3);
 
     let session = world.session().await;
-    let body = json!({"sessionId": session, "prompt": "What does part 3 of lakes say?", "topK": 8});
+    let body =
+        json!({"sessionId": session, "prompt": "What does a part of lakes say about lakes?", "topK": 8});
     let done = world.stream(Encoding::Ndjson, &body).await.all().await.done("stop").clone();
     let sources = done["sources"].as_array().expect("sources are a list");
     assert!(sources.len() > 2, "{done}");

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use serde_json::json;
 use server::Network;
 
 use crate::client::{Answer, Call};
@@ -46,6 +47,14 @@ async fn an_address_that_sends_too_much_is_told_when_to_go_on() {
     time_passes(Duration::from_secs(wait)).await;
     assert_eq!(world.get("/api/sessions").await.status, 200);
     assert_eq!(world.get("/api/sessions").await.status, 429);
+}
+
+#[tokio::test]
+async fn it_is_told_in_the_words_of_the_dialect_that_was_called() {
+    let world = world(1, &[]).await;
+    world.get("/api/sessions").await;
+    let refused = world.call(Call::post("/chat", "{}")).await.json(429).await;
+    assert_eq!((&refused["error_code"], &refused["code"]), (&json!("rate_limited"), &json!(null)), "{refused}");
 }
 
 #[tokio::test]

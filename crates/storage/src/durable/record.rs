@@ -127,6 +127,7 @@ stored_as! { KindRecord is FailureKind {
     EmptyAnswer = FailureKind::EmptyAnswer => FailureKind::EmptyAnswer,
     TooLong = FailureKind::TooLong => FailureKind::TooLong,
     Retrieval = FailureKind::Retrieval => FailureKind::Retrieval,
+    Embedding = FailureKind::Embedding => FailureKind::Embedding,
     Overloaded = FailureKind::Overloaded => FailureKind::Overloaded,
     Interrupted = FailureKind::Interrupted => FailureKind::Interrupted,
     Internal = FailureKind::Internal => FailureKind::Internal,

@@ -1,4 +1,4 @@
-//! An answer of this process: everything that a server stands on, and no server.
+//! Answers of this process: everything that a server stands on, the data folder too, and no server.
 
 use std::future::poll_fn;
 
@@ -8,36 +8,61 @@ use dialects::generation::{self, DeltaEncoder, Encoding};
 use domain::{CancelReason, NewSession, Principal, Rejection, StorageError, TraceId};
 use engine::{Engine, Reader};
 
-use super::{Answer, Ask};
+use super::{Answer, Ask, Place};
 use crate::settings::Settings;
 use crate::wiring::{self, Wired};
 
-/// An answer that comes from this process.
+/// This process.
 pub(super) struct Alone {
     wired: Wired,
+}
+
+/// An answer that comes from it.
+pub(super) struct OwnAnswer {
+    engine: Engine,
     reader: Reader,
     encoder: DeltaEncoder,
 }
 
 impl Alone {
-    /// Asks in a new session unless one is named.
-    pub(super) async fn ask(settings: &Settings, ask: &Ask) -> Result<Self, String> {
+    /// Opens the data folder, and waits until all that is known can be found.
+    pub(super) async fn open(settings: &Settings) -> Result<Self, String> {
         let wired = wiring::server(settings).await?;
         let caught_up = wired.follower.caught_up().await;
         caught_up.map_err(|StorageError(reason)| format!("storage: {reason}"))?;
-        let reader = submit(&wired.parts.engine, ask).await.map_err(|rejection| match rejection {
-            Rejection::SessionNotUsable => ask.no_such_session(),
-            other => other.to_string(),
-        })?;
-        Ok(Self { wired, reader, encoder: DeltaEncoder::new(Encoding::Ndjson, None) })
+        Ok(Self { wired })
     }
 }
 
-impl Answer for Alone {
-    fn session(&self) -> String {
-        self.reader.session().to_string()
+impl Place for Alone {
+    type Answer = OwnAnswer;
+
+    async fn start_session(&self) -> Result<String, String> {
+        let started = self.wired.parts.engine.start_session(&Principal::local(), NewSession::default()).await;
+        started.map(|session| session.id.to_string()).map_err(|rejection| rejection.to_string())
     }
 
+    async fn ask(&self, ask: &Ask, session: &str, question: &str) -> Result<OwnAnswer, String> {
+        let engine = self.wired.parts.engine.clone();
+        let body = ask.body(session, question).to_string();
+        let submitted = match generation::decode_prompt(body.as_bytes(), None, TraceId::random()) {
+            Ok(prompt) => engine.submit(&Principal::local(), prompt).await,
+            Err(rejection) => Err(rejection),
+        };
+        let reader = submitted.map_err(|rejection| match rejection {
+            Rejection::SessionNotUsable => ask.no_such_session(session),
+            other => other.to_string(),
+        })?;
+        Ok(OwnAnswer { engine, reader, encoder: DeltaEncoder::new(Encoding::Ndjson, None) })
+    }
+
+    async fn close(self) {
+        self.wired.parts.engine.shutdown().await;
+        self.wired.follower.stop().await;
+    }
+}
+
+impl Answer for OwnAnswer {
     async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut out = BytesMut::new();
         while out.is_empty() {
@@ -49,23 +74,8 @@ impl Answer for Alone {
 
     async fn cancel(&self) -> Result<(), String> {
         let (who, reader) = (Principal::local(), &self.reader);
-        let engine = &self.wired.parts.engine;
-        let cancelled = engine.cancel(&who, reader.session(), reader.prompt(), CancelReason::UserInitiated);
+        let cancelled =
+            self.engine.cancel(&who, reader.session(), reader.prompt(), CancelReason::UserInitiated);
         cancelled.await.map_err(|rejection| rejection.to_string())
     }
-
-    async fn close(self) {
-        self.wired.parts.engine.shutdown().await;
-        self.wired.follower.stop().await;
-    }
-}
-
-async fn submit(engine: &Engine, ask: &Ask) -> Result<Reader, Rejection> {
-    let who = Principal::local();
-    let session = match &ask.session {
-        Some(session) => session.clone(),
-        None => engine.start_session(&who, NewSession::default()).await?.id.to_string(),
-    };
-    let body = ask.body(&session).to_string();
-    engine.submit(&who, generation::decode_prompt(body.as_bytes(), None, TraceId::random())?).await
 }

@@ -23,12 +23,19 @@ pub(super) enum End {
     Unread,
 }
 
+/// How answers look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// As their deltas, one JSON a line.
+    pub(super) json: bool,
+    pub(super) colours: bool,
+}
+
 /// An answer as it is printed.
 pub(super) struct Page<W: Write> {
     out: W,
     hint: Hint,
-    json: bool,
-    colours: bool,
+    look: Look,
     /// What came of a line that is not whole yet.
     line: Vec<u8>,
     /// Whether the last line that was printed has no end yet.
@@ -37,8 +44,8 @@ pub(super) struct Page<W: Write> {
 
 impl<W: Write> Page<W> {
     /// Nothing is printed yet; the hint is wiped when something is.
-    pub(super) fn new(out: W, hint: Hint, json: bool, colours: bool) -> Self {
-        Self { out, hint, json, colours, line: Vec::new(), open: false }
+    pub(super) fn new(out: W, hint: Hint, look: Look) -> Self {
+        Self { out, hint, look, line: Vec::new(), open: false }
     }
 
     /// Prints the deltas that these bytes complete, one JSON a line. Tells how the answer ended, when it has.
@@ -69,7 +76,7 @@ impl<W: Write> Page<W> {
     fn delta(&mut self, line: &[u8]) -> Result<Option<End>, String> {
         let delta: Delta = serde_json::from_slice(line)
             .map_err(|error| format!("the server sent what is no delta ({error}): is it Wellspring's?"))?;
-        let printed = if self.json { self.print(line) } else { self.show(&delta) };
+        let printed = if self.look.json { self.print(line) } else { self.show(&delta) };
         match printed {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Some(End::Unread)),
             Err(error) => Err(format!("standard output cannot be written to: {error}")),
@@ -134,7 +141,7 @@ impl<W: Write> Page<W> {
     }
 
     fn styled(&self, style: u8, text: &str) -> String {
-        if self.colours { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.look.colours { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     fn print(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -197,7 +204,8 @@ mod tests {
     fn check(deltas: &str, colours: bool, expected: &str, expected_end: Option<&End>) {
         for piece in 1..=deltas.len() {
             let mut out = Vec::new();
-            let end = printed(Page::new(&mut out, Hint::none(), false, colours), deltas, piece);
+            let end =
+                printed(Page::new(&mut out, Hint::none(), Look { json: false, colours }), deltas, piece);
             assert_eq!(
                 (String::from_utf8(out).expect("UTF-8").as_str(), end.as_ref()),
                 (expected, expected_end)
@@ -249,7 +257,11 @@ mod tests {
         let deltas = TOKENS.to_owned() + &done("stop", &source(1, false, r#""url":"u""#));
         for piece in 1..=deltas.len() {
             let mut out = Vec::new();
-            let end = printed(Page::new(&mut out, Hint::none(), true, true), &deltas, piece);
+            let end = printed(
+                Page::new(&mut out, Hint::none(), Look { json: true, colours: true }),
+                &deltas,
+                piece,
+            );
             assert_eq!((out.as_slice(), end), (deltas.as_bytes(), Some(End::Done)));
         }
     }
@@ -257,7 +269,7 @@ mod tests {
     #[test]
     fn what_is_no_delta_is_not_believed() {
         let mut out = Vec::new();
-        let mut page = Page::new(&mut out, Hint::none(), false, false);
+        let mut page = Page::new(&mut out, Hint::none(), Look { json: false, colours: false });
         assert!(page.write(b"<html>\n").unwrap_err().contains("no delta"));
         assert!(page.write(&vec![b'x'; LONGEST_LINE + 1]).unwrap_err().contains("a line of more than"));
     }
@@ -273,7 +285,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut page = Page::new(Closed, Hint::none(), false, false);
+        let mut page = Page::new(Closed, Hint::none(), Look { json: false, colours: false });
         assert_eq!(page.write(TOKENS.as_bytes()), Ok(Some(End::Unread)));
     }
 }

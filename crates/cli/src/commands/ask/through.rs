@@ -1,4 +1,4 @@
-//! An answer of a running server, over the generation dialect.
+//! Answers of a running server, over the generation dialect.
 
 use std::time::Duration;
 
@@ -7,13 +7,19 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::calls::{self, Refusal};
-use super::{Answer, Ask};
+use super::{Answer, Ask, Place};
 
 /// How long a call may take that is no stream.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// An answer that a server streams.
+/// A server.
 pub(super) struct Through {
+    url: String,
+    client: Client,
+}
+
+/// An answer that a server streams.
+pub(super) struct StreamedAnswer {
     url: String,
     client: Client,
     session: String,
@@ -22,29 +28,36 @@ pub(super) struct Through {
 }
 
 impl Through {
-    /// Asks the server at an address, in a new session unless one is named.
-    pub(super) async fn ask(url: &str, ask: &Ask) -> Result<Self, String> {
-        let client = calls::client(url)?;
-        let session = match &ask.session {
-            Some(session) => session.clone(),
-            None => start_session(url, &client).await?,
-        };
-        let call = client.post(format!("{url}/api/generation/stream")).body(ask.body(&session).to_string());
-        let response = send(url, call).await.map_err(|refusal| match refusal.code.as_str() {
-            "session_not_found" => ask.no_such_session(),
+    /// The server at an address, which is not called yet.
+    pub(super) async fn open(url: &str) -> Result<Self, String> {
+        Ok(Self { url: url.to_owned(), client: calls::client(url)? })
+    }
+}
+
+impl Place for Through {
+    type Answer = StreamedAnswer;
+
+    async fn start_session(&self) -> Result<String, String> {
+        start_session(&self.url, &self.client).await
+    }
+
+    async fn ask(&self, ask: &Ask, session: &str, question: &str) -> Result<StreamedAnswer, String> {
+        let (url, client) = (self.url.clone(), self.client.clone());
+        let body = ask.body(session, question).to_string();
+        let call = client.post(format!("{url}/api/generation/stream")).body(body);
+        let response = send(&url, call).await.map_err(|refusal| match refusal.code.as_str() {
+            "session_not_found" => ask.no_such_session(session),
             _ => refusal.message,
         })?;
         let prompt = response.headers().get("x-prompt-id").and_then(|id| id.to_str().ok());
         let prompt = prompt.unwrap_or_default().to_owned();
-        Ok(Self { url: url.to_owned(), client, session, prompt, response })
+        Ok(StreamedAnswer { url, client, session: session.to_owned(), prompt, response })
     }
+
+    async fn close(self) {}
 }
 
-impl Answer for Through {
-    fn session(&self) -> String {
-        self.session.clone()
-    }
-
+impl Answer for StreamedAnswer {
     async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         match self.response.chunk().await {
             Ok(chunk) => Ok(chunk.map(Into::into)),
@@ -58,8 +71,6 @@ impl Answer for Through {
         send(&self.url, call.timeout(LONGEST_WAIT)).await.map_err(|refusal| refusal.message)?;
         Ok(())
     }
-
-    async fn close(self) {}
 }
 
 async fn start_session(url: &str, client: &Client) -> Result<String, String> {

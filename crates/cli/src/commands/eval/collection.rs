@@ -81,20 +81,10 @@ impl Collection {
     /// Reads the collection in a folder, with the questions of one of its splits.
     pub(super) fn read(folder: &Path, dev: bool) -> Result<Self, String> {
         let prefix = if dev { "dev_" } else { "" };
-        let corpus = json_lines::<CorpusLine>(&folder.join("corpus.jsonl"))?;
+        let (documents, ids) = Self::documents(folder)?;
         let queries = json_lines::<QueryLine>(&folder.join(format!("{prefix}queries.jsonl")))?;
         let qrels = folder.join(format!("{prefix}qrels.tsv"));
 
-        let mut ids = HashMap::new();
-        let mut documents = Vec::with_capacity(corpus.len());
-        for line in corpus {
-            let id = line.id.clone();
-            let entry = entry(folder, line)?;
-            if ids.insert(id.clone(), entry.place.document()).is_some() {
-                return Err(format!("corpus.jsonl: two documents have the _id {id:?}"));
-            }
-            documents.push(entry);
-        }
         let known: HashSet<&str> = queries.iter().map(|query| query.id.as_str()).collect();
         let mut judgements = judgements(&qrels, &ids, &known)?;
         if judgements.is_empty() {
@@ -105,9 +95,22 @@ impl Collection {
             Question { id, text, judgements }
         };
         let questions = queries.into_iter().map(question).collect();
-        let name = folder.canonicalize().ok();
-        let name = name.as_deref().unwrap_or(folder).file_name().unwrap_or_default();
-        Ok(Self { name: name.to_string_lossy().into_owned(), documents, questions })
+        Ok(Self { name: name_of(folder), documents, questions })
+    }
+
+    /// Reads the documents of the collection in a folder, and which `_id` is which.
+    pub(super) fn documents(folder: &Path) -> Result<(Vec<Entry>, HashMap<String, DocumentId>), String> {
+        let mut ids = HashMap::new();
+        let mut documents = Vec::new();
+        for line in json_lines::<CorpusLine>(&folder.join("corpus.jsonl"))? {
+            let id = line.id.clone();
+            let entry = entry(folder, line)?;
+            if ids.insert(id.clone(), entry.place.document()).is_some() {
+                return Err(format!("corpus.jsonl: two documents have the _id {id:?}"));
+            }
+            documents.push(entry);
+        }
+        Ok((documents, ids))
     }
 
     /// The questions that have a judgement.
@@ -120,6 +123,13 @@ impl Collection {
         let lines = json_lines::<Reference>(&folder.join("answers.jsonl"))?;
         Ok(lines.into_iter().map(|reference| (reference.id.clone(), reference)).collect())
     }
+}
+
+/// What the collection in a folder goes by.
+pub(super) fn name_of(folder: &Path) -> String {
+    let name = folder.canonicalize().ok();
+    let name = name.as_deref().unwrap_or(folder).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// The document of a line.
@@ -168,7 +178,7 @@ fn judgements(
     Ok(judgements)
 }
 
-fn json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, String> {
+pub(super) fn json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, String> {
     let read = |(number, line): (usize, io::Result<String>)| {
         let line = line.map_err(|error| wrong(path, number, error))?;
         serde_json::from_str(&line).map_err(|error| wrong(path, number, error))

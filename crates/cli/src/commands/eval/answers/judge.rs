@@ -62,10 +62,17 @@ pub(super) fn is_refusal(answer: &str) -> bool {
     REFUSALS.iter().any(|refusal| beginning.contains(refusal))
 }
 
-/// Whether one of these is in it, however it is set and spaced.
+/// Whether one of these is in it, however it is set and spaced. A fact is no part of a longer word: 30 is not in 300.
 pub(super) fn has_fact(answer: &str, facts: &[String]) -> bool {
     let answer = plain(answer);
-    facts.iter().map(|fact| plain(fact)).any(|fact| !fact.is_empty() && answer.contains(&fact))
+    facts.iter().map(|fact| plain(fact)).any(|fact| !fact.is_empty() && has_words(&answer, &fact))
+}
+
+fn has_words(text: &str, words: &str) -> bool {
+    text.match_indices(words).any(|(start, _)| {
+        let (before, behind) = (&text[..start], &text[start + words.len()..]);
+        !before.ends_with(char::is_alphanumeric) && !behind.starts_with(char::is_alphanumeric)
+    })
 }
 
 /// Whether it names a passage by its number.
@@ -120,6 +127,7 @@ mod tests {
         assert!(has_fact("After `3600`\nseconds.", &facts));
         assert!(has_fact("After **an hour**", &facts));
         assert!(!has_fact("After a day.", &facts));
+        assert!(!has_fact("After 13600 seconds, or an hourglass.", &facts));
     }
 
     #[test]

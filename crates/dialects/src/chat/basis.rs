@@ -1,0 +1,76 @@
+//! What an answer came from: the part of a log that both of this dialect's answers tell beside the text.
+
+use std::time::Duration;
+
+use domain::{Event, Model, Passages, Scope, Step, Timestamp};
+use serde::Serialize;
+
+use super::source::{Source, sources};
+
+/// Where passages were looked for, what was found, who answered and since when.
+pub(super) struct Basis {
+    pub(super) mode: &'static str,
+    passages: Passages,
+    model: Option<Model>,
+    accepted_at: Timestamp,
+}
+
+impl Basis {
+    pub(super) fn new() -> Self {
+        Self {
+            mode: mode(&Scope::default()),
+            passages: Passages::default(),
+            model: None,
+            accepted_at: Timestamp::MIN,
+        }
+    }
+
+    pub(super) fn take(&mut self, event: &Event) {
+        match &event.step {
+            Step::Accepted(accepted) => {
+                self.mode = mode(&accepted.question.scope);
+                self.model = Some(accepted.first_choice.clone());
+                self.accepted_at = event.at;
+            }
+            Step::Passages(passages) => self.passages.clone_from(passages),
+            Step::Started(model) => self.model = Some(model.clone()),
+            _ => {}
+        }
+    }
+
+    /// The passages that were in the prompt.
+    pub(super) fn sources(&self) -> Vec<Source> {
+        sources(&self.passages.in_prompt)
+    }
+
+    /// About the answer, if it came to its end then.
+    pub(super) fn metadata(&self, ended_at: Timestamp) -> Metadata<'_> {
+        Metadata {
+            query_time_ms: millis(ended_at.since(self.accepted_at)),
+            chunks_retrieved: self.passages.found,
+            model: self.model.as_ref().map_or("", |model| &*model.model),
+        }
+    }
+}
+
+/// About an answer, beside its words and sources.
+#[derive(Serialize)]
+pub(super) struct Metadata<'a> {
+    query_time_ms: f64,
+    chunks_retrieved: u32,
+    model: &'a str,
+}
+
+/// What a scope is called.
+pub(super) fn mode(scope: &Scope) -> &'static str {
+    match scope {
+        Scope::Knowledge { .. } => "general",
+        Scope::Selection(_) => "selected_text",
+    }
+}
+
+/// Whole microseconds, so that no digit is made up.
+#[expect(clippy::cast_precision_loss, reason = "a double has the microseconds of centuries")]
+fn millis(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}

@@ -1,0 +1,120 @@
+//! What was said in a session, as messages.
+
+use domain::{Exchange, Rejection, SessionId};
+use serde::Serialize;
+
+use super::basis::mode;
+use super::source::{Source, sources};
+use crate::{fields, json};
+
+/// How many messages `GET /conversations/{session_id}` asks for.
+pub fn decode_limit(limit: Option<&str>) -> Result<usize, Rejection> {
+    fields::limit(limit)
+}
+
+#[derive(Serialize)]
+struct Conversation<'a> {
+    session_id: String,
+    messages: Vec<Message<'a>>,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    id: String,
+    role: &'static str,
+    content: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sources: Option<Vec<Source>>,
+    mode: &'static str,
+    created_at: String,
+}
+
+/// How many exchanges have so many messages.
+pub fn exchanges(messages: usize) -> usize {
+    messages.div_ceil(2)
+}
+
+/// The answer to `GET /conversations/{session_id}`: the newest `limit` messages of these exchanges, the oldest first.
+pub fn conversation(session: SessionId, exchanges: &[Exchange], limit: usize) -> Vec<u8> {
+    let mut messages: Vec<_> = exchanges.iter().flat_map(messages).collect();
+    messages.drain(..messages.len().saturating_sub(limit));
+    json::reply(&Conversation { session_id: session.to_string(), messages })
+}
+
+fn messages(exchange: &Exchange) -> [Message<'_>; 2] {
+    let mode = mode(&exchange.scope);
+    let question = Message {
+        id: exchange.prompt.to_string(),
+        role: "user",
+        content: &exchange.turn.question,
+        sources: None,
+        mode,
+        created_at: exchange.asked_at.to_string(),
+    };
+    let answer = Message {
+        id: exchange.answer.to_string(),
+        role: "assistant",
+        content: &exchange.turn.answer,
+        sources: Some(sources(&exchange.passages.in_prompt)),
+        mode,
+        created_at: exchange.answered_at.to_string(),
+    };
+    [question, answer]
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{MessageId, Passages, Scope, Turn};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::logs::{PROMPT, SESSION, at, passage};
+
+    fn exchange(number: i64) -> Exchange {
+        Exchange {
+            prompt: PROMPT.parse().unwrap(),
+            answer: MessageId::new(at(number)),
+            asked_at: at(number * 2_000_000),
+            answered_at: at(number * 2_000_000 + 1_000_000),
+            scope: Scope::default(),
+            turn: Turn { question: format!("q{number}"), answer: format!("a{number}") },
+            passages: Passages { found: 1, in_prompt: vec![passage("Water runs.", None, (1, 1))] },
+        }
+    }
+
+    fn told(messages: usize) -> Value {
+        let all: Vec<_> = (0..3).map(exchange).collect();
+        let asked = &all[all.len() - exchanges(messages).min(all.len())..];
+        serde_json::from_slice(&conversation(SESSION.parse().unwrap(), asked, messages)).unwrap()
+    }
+
+    #[test]
+    fn the_newest_messages_come_the_oldest_first() {
+        for (limit, expected) in [
+            (1, vec!["a2"]),
+            (2, vec!["q2", "a2"]),
+            (3, vec!["a1", "q2", "a2"]),
+            (6, vec!["q0", "a0", "q1", "a1", "q2", "a2"]),
+            (100, vec!["q0", "a0", "q1", "a1", "q2", "a2"]),
+        ] {
+            let told = told(limit);
+            let contents: Vec<_> =
+                told["messages"].as_array().unwrap().iter().map(|message| &message["content"]).collect();
+            assert_eq!(contents, expected, "{limit}");
+        }
+    }
+
+    #[test]
+    fn a_message_says_who_said_it_and_when() {
+        let told = told(2);
+        assert_eq!(told["session_id"], SESSION);
+        let (question, answer) = (&told["messages"][0], &told["messages"][1]);
+        assert_eq!((&question["role"], &question["id"]), (&"user".into(), &PROMPT.into()));
+        assert_eq!(question["created_at"], "2026-02-02T02:40:04.000Z");
+        assert_eq!(question.get("sources"), None);
+        assert_eq!((&answer["role"], &answer["mode"]), (&"assistant".into(), &"general".into()));
+        assert_eq!(answer["created_at"], "2026-02-02T02:40:05.000Z");
+        assert_eq!(answer["sources"][0]["chunk_text"], "Water runs.");
+        assert_ne!(answer["id"], question["id"]);
+    }
+}

@@ -1,0 +1,196 @@
+//! The stream of staged events. Each is one `data` line with a type, a content and the time at which it happened.
+
+use bytes::BytesMut;
+use domain::{Event, Outcome, Stage, StageName, Step};
+use serde::Serialize;
+
+use crate::failures::told;
+use crate::{Encoder, sse};
+
+/// Encodes a log as staged events.
+#[derive(Default)]
+pub struct StagedEncoder {
+    /// What retrieval found, which is what reranking begins with.
+    candidates: usize,
+}
+
+#[derive(Serialize)]
+struct StreamEvent<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    content: Content<'a>,
+    timestamp: String,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Token(&'a str),
+    Error { message: &'a str, code: &'static str },
+    Stage(StageContent),
+    Nothing {},
+}
+
+#[derive(Serialize)]
+struct StageContent {
+    stage: &'static str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doc_count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidates: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selected: Option<usize>,
+}
+
+impl StagedEncoder {
+    fn stage(&mut self, stage: &Stage) -> Option<(&'static str, Content<'static>)> {
+        let content =
+            |stage, status| StageContent { stage, status, doc_count: None, candidates: None, selected: None };
+        let (kind, content) = match stage {
+            Stage::Began(StageName::Retrieval) => ("retrieval_start", content("retrieval", "started")),
+            Stage::Ended { name: StageName::Retrieval, count, .. } => {
+                self.candidates = *count;
+                let content = content("retrieval", "complete");
+                ("retrieval_complete", StageContent { doc_count: Some(*count), ..content })
+            }
+            Stage::Began(StageName::Reranking) => {
+                let content = content("reranking", "started");
+                ("reranking_start", StageContent { candidates: Some(self.candidates), ..content })
+            }
+            Stage::Ended { name: StageName::Reranking, count, .. } => {
+                let content = content("reranking", "complete");
+                ("reranking_complete", StageContent { selected: Some(*count), ..content })
+            }
+            // Only whoever looks at the session sees that a follow-up is rewritten: there is no event for it.
+            Stage::Began(StageName::Rewriting) | Stage::Ended { name: StageName::Rewriting, .. } => {
+                return None;
+            }
+        };
+        Some((kind, Content::Stage(content)))
+    }
+}
+
+impl Encoder for StagedEncoder {
+    fn encode(&mut self, event: &Event, out: &mut BytesMut) {
+        let told = match &event.step {
+            Step::Stage(stage) => self.stage(stage),
+            Step::Text(text) => Some(("token", Content::Token(text))),
+            Step::Ended(ended) => Some(end(&ended.outcome)),
+            _ => None,
+        };
+        if let Some((kind, content)) = told {
+            sse::data(&StreamEvent { kind, content, timestamp: event.at.to_string() }, out);
+        }
+    }
+
+    fn keep_alive(&self) -> Option<&'static [u8]> {
+        None
+    }
+}
+
+fn end(outcome: &Outcome) -> (&'static str, Content<'_>) {
+    match outcome {
+        Outcome::Done(_) => ("done", Content::Nothing {}),
+        Outcome::Cancelled => ("cancelled", Content::Nothing {}),
+        Outcome::Failed(failure) => {
+            ("error", Content::Error { message: &failure.message, code: told(failure.kind).staged })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Event, Failure, FailureKind, FinishReason};
+
+    use super::*;
+    use crate::logs::{encode, ended, log, stage_began, stage_ended, text};
+
+    fn events(steps: Vec<(i64, Step)>) -> Vec<String> {
+        let told = encode(&log(steps), StagedEncoder::default());
+        let blocks =
+            told.split_terminator("\n\n").map(|block| block.strip_prefix("data: ").unwrap().to_owned());
+        blocks.inspect(|block| assert!(!block.contains('\n'), "{block}")).collect()
+    }
+
+    /// The stages of a search that finds 5 and keeps 3, at the times of the format's first example.
+    fn stages() -> Vec<(i64, Step)> {
+        vec![
+            (0, stage_began(StageName::Retrieval)),
+            (1_500_000, stage_ended(StageName::Retrieval, 5)),
+            (1_501_000, stage_began(StageName::Reranking)),
+            (2_000_000, stage_ended(StageName::Reranking, 3)),
+        ]
+    }
+
+    #[test]
+    fn event_order_byte_for_byte() {
+        let mut steps = stages();
+        steps.extend([
+            (2_100_000, text("Aripiprazole")),
+            (2_150_000, text(" is")),
+            (2_200_000, text(" a\n\"b\"\r")),
+            (5_500_000, ended(Outcome::Done(FinishReason::Stop))),
+        ]);
+        let expected = [
+            r#"{"type":"retrieval_start","content":{"stage":"retrieval","status":"started"},"timestamp":"2026-02-02T02:40:00.000Z"}"#,
+            r#"{"type":"retrieval_complete","content":{"stage":"retrieval","status":"complete","doc_count":5},"timestamp":"2026-02-02T02:40:01.500Z"}"#,
+            r#"{"type":"reranking_start","content":{"stage":"reranking","status":"started","candidates":5},"timestamp":"2026-02-02T02:40:01.501Z"}"#,
+            r#"{"type":"reranking_complete","content":{"stage":"reranking","status":"complete","selected":3},"timestamp":"2026-02-02T02:40:02.000Z"}"#,
+            r#"{"type":"token","content":"Aripiprazole","timestamp":"2026-02-02T02:40:02.100Z"}"#,
+            r#"{"type":"token","content":" is","timestamp":"2026-02-02T02:40:02.150Z"}"#,
+            r#"{"type":"token","content":" a\n\"b\"\r","timestamp":"2026-02-02T02:40:02.200Z"}"#,
+            r#"{"type":"done","content":{},"timestamp":"2026-02-02T02:40:05.500Z"}"#,
+        ];
+        assert_eq!(events(steps), expected);
+    }
+
+    #[test]
+    fn a_cancel_and_a_failure_are_told_at_the_end() {
+        let cancelled = r#"{"type":"cancelled","content":{},"timestamp":"2026-02-02T02:40:00.500Z"}"#;
+        assert_eq!(events(vec![(500_000, ended(Outcome::Cancelled))]), [cancelled]);
+        let failed = Outcome::Failed(Failure::new(FailureKind::Retrieval, "Failed to retrieve documents"));
+        let error = r#"{"type":"error","content":{"message":"Failed to retrieve documents","code":"RETRIEVAL_ERROR"},"timestamp":"2026-02-02T02:40:00.500Z"}"#;
+        assert_eq!(events(vec![(500_000, ended(failed))]), [error]);
+    }
+
+    #[test]
+    fn a_failure_has_the_code_of_its_kind() {
+        use FailureKind::*;
+        for (kind, code) in [
+            (Unavailable, "PROVIDER_UNAVAILABLE"),
+            (Refused, "PROVIDER_UNAVAILABLE"),
+            (SilentAtStart, "PROVIDER_TIMEOUT"),
+            (Stalled, "PROVIDER_TIMEOUT"),
+            (Died, "PROVIDER_ERROR"),
+            (EmptyAnswer, "EMPTY_ANSWER"),
+            (TooLong, "PROMPT_TOO_LONG"),
+            (Retrieval, "RETRIEVAL_ERROR"),
+            (Embedding, "RETRIEVAL_ERROR"),
+            (Overloaded, "OVERLOADED"),
+            (Interrupted, "INTERRUPTED"),
+            (Internal, "INTERNAL_ERROR"),
+        ] {
+            let told = events(vec![(0, ended(Outcome::Failed(Failure::new(kind, "why"))))]);
+            assert!(
+                told[0].contains(&format!(r#""content":{{"message":"why","code":"{code}"}}"#)),
+                "{told:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn timestamp_format() {
+        let log: Vec<Event> = log(vec![(1_234_567, text("a"))]);
+        let told = encode(&log, StagedEncoder::default());
+        assert!(told.contains(r#""timestamp":"2026-02-02T02:40:01.234Z""#), "{told}");
+    }
+
+    #[test]
+    fn rewriting_a_follow_up_is_no_event() {
+        let rewriting = [stage_began(StageName::Rewriting), stage_ended(StageName::Rewriting, 1)];
+        assert!(events(rewriting.map(|step| (0, step)).to_vec()).is_empty());
+        assert!(events(vec![(0, Step::Rewritten("q".into()))]).is_empty());
+        assert_eq!(StagedEncoder::default().keep_alive(), None);
+    }
+}

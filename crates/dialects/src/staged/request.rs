@@ -1,0 +1,72 @@
+//! The request of the staged dialect.
+
+use domain::{Ask, Leaving, NothingFound, Opening, Question, Rejection, Scope, TraceId};
+use serde::Deserialize;
+
+use crate::{fields, json};
+
+const MESSAGE_CHARS: usize = 5_000;
+
+#[derive(Deserialize)]
+struct StreamRequest {
+    message: String,
+    session_id: String,
+}
+
+/// Reads this dialect's `POST /chat/stream`.
+pub fn decode(body: &[u8], trace: TraceId) -> Result<Ask, Rejection> {
+    let request: StreamRequest = json::parse(body)?;
+    let text = fields::question("message", request.message, MESSAGE_CHARS)?;
+    let session = fields::session_in_body(&request.session_id)?;
+    let top_k = fields::top_k("top_k", None)?;
+    Ok(Ask {
+        session,
+        opening: Opening::Revived,
+        question: Question { text, top_k, scope: Scope::default(), provider: None },
+        nothing_found: NothingFound::Answer,
+        leaving: Leaving::Cancels,
+        key: None,
+        trace,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+    fn decode_message(message: &str, session: &str) -> Result<Ask, Rejection> {
+        let body = serde_json::json!({"message": message, "session_id": session, "top_k": 3});
+        decode(body.to_string().as_bytes(), TraceId::random())
+    }
+
+    #[test]
+    fn message_length() {
+        for (message, is_good) in [
+            ("", false),
+            (" \n\t\u{3000}", false),
+            ("a", true),
+            (&*"🙂".repeat(5_000), true),
+            (&*"a".repeat(5_001), false),
+        ] {
+            assert_eq!(decode_message(message, SESSION).is_ok(), is_good, "{} bytes", message.len());
+        }
+    }
+
+    #[test]
+    fn the_session_is_revived_and_a_client_that_leaves_cancels() {
+        let ask = decode_message("why?", SESSION).unwrap();
+        assert_eq!((ask.session.to_string().as_str(), ask.opening), (SESSION, Opening::Revived));
+        assert_eq!((ask.nothing_found, ask.leaving), (NothingFound::Answer, Leaving::Cancels));
+        assert_eq!((ask.question.text.as_str(), ask.question.top_k), ("why?", 5), "other fields are ignored");
+    }
+
+    #[test]
+    fn a_session_is_a_uuid_in_lower_case_with_hyphens() {
+        for bad in ["", "mine", &SESSION.to_uppercase(), &SESSION.replace('-', ""), &format!("{{{SESSION}}}")]
+        {
+            assert!(matches!(decode_message("why?", bad), Err(Rejection::Invalid(_))), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A stream as it stands while it runs, for whoever asks beside it.
+
+use domain::{Event, Outcome, Stage, StageName, Step, Text, Timestamp};
+use serde::Serialize;
+
+use crate::{Rejected, json};
+
+/// Folds the log of a running prompt into how it stands.
+pub struct Session {
+    session_id: String,
+    status: &'static str,
+    tokens: Vec<Text>,
+    stage: Option<&'static str>,
+    started_at: Timestamp,
+    error: Option<String>,
+}
+
+/// What has no value is told as null, as the format's own example does.
+#[derive(Serialize)]
+struct StreamingSession<'a> {
+    session_id: &'a str,
+    status: &'static str,
+    accumulated_tokens: Vec<&'a str>,
+    current_stage: Option<&'static str>,
+    /// Unix seconds.
+    start_time: f64,
+    token_count: usize,
+    error_message: Option<&'a str>,
+}
+
+impl Session {
+    /// A stream of which nothing is known yet.
+    #[expect(clippy::new_without_default, reason = "a session has no usual state, only a first one")]
+    pub fn new() -> Self {
+        Self {
+            session_id: String::new(),
+            status: "active",
+            tokens: Vec::new(),
+            stage: None,
+            started_at: Timestamp::from_micros(0),
+            error: None,
+        }
+    }
+
+    /// Takes the next event of the log.
+    pub fn take(&mut self, event: &Event) {
+        match &event.step {
+            Step::Accepted(accepted) => {
+                self.session_id = accepted.session.to_string();
+                self.started_at = event.at;
+            }
+            Step::Stage(stage) => self.take_stage(stage),
+            Step::Passages(_) | Step::Started(_) | Step::Reasoning(_) => self.stage = Some("generation"),
+            Step::Text(text) => {
+                self.stage = Some("generation");
+                self.tokens.push(text.clone());
+            }
+            Step::Ended(ended) => self.end(&ended.outcome),
+            Step::Rewritten(_) | Step::ToolCall(_) | Step::Usage(_) | Step::Citations(_) => {}
+        }
+    }
+
+    /// Between two stages the one before is the current one, until it is known which one follows.
+    fn take_stage(&mut self, stage: &Stage) {
+        self.stage = Some(match stage {
+            Stage::Began(StageName::Rewriting) | Stage::Ended { name: StageName::Rewriting, .. } => {
+                "classifying"
+            }
+            Stage::Ended { name: StageName::Retrieval, count: 0, .. }
+            | Stage::Ended { name: StageName::Reranking, .. } => "generation",
+            Stage::Began(StageName::Retrieval) | Stage::Ended { name: StageName::Retrieval, .. } => {
+                "retrieval"
+            }
+            Stage::Began(StageName::Reranking) => "reranking",
+        });
+    }
+
+    fn end(&mut self, outcome: &Outcome) {
+        self.stage = None;
+        self.status = match outcome {
+            Outcome::Done(_) => "completed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Failed(failure) => {
+                self.error = Some(failure.message.clone());
+                "error"
+            }
+        };
+    }
+
+    /// Whether it still runs.
+    pub fn is_active(&self) -> bool {
+        self.status == "active"
+    }
+
+    /// The answer to `GET /chat/stream/{session_id}`.
+    pub fn reply(&self) -> Vec<u8> {
+        json::reply(&StreamingSession {
+            session_id: &self.session_id,
+            status: self.status,
+            accumulated_tokens: self.tokens.iter().map(|text| &**text).collect(),
+            current_stage: self.stage,
+            start_time: seconds(self.started_at),
+            token_count: self.tokens.len(),
+            error_message: self.error.as_deref(),
+        })
+    }
+}
+
+/// There is no stream in the session.
+pub fn nothing_runs() -> Rejected {
+    Rejected::new(404, "not_found", "no stream runs in this session")
+}
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+    endpoint: &'static str,
+    version: &'static str,
+}
+
+/// The answer to `GET /chat/stream/health`.
+pub fn health(takes_prompts: bool) -> Vec<u8> {
+    json::reply(&Health {
+        status: if takes_prompts { "healthy" } else { "unhealthy" },
+        endpoint: "/chat/stream",
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a double has the microseconds of the next centuries")]
+fn seconds(time: Timestamp) -> f64 {
+    time.micros() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Failure, FailureKind, FinishReason};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::logs::{SESSION, ended, log, model, stage_began, stage_ended, text};
+
+    fn standing(steps: Vec<Step>) -> Value {
+        let mut session = Session::new();
+        log((0..).zip(steps).collect()).iter().for_each(|event| session.take(event));
+        serde_json::from_slice(&session.reply()).unwrap()
+    }
+
+    #[test]
+    fn a_stream_begins_with_nothing() {
+        let expected = json!({
+            "session_id": SESSION,
+            "status": "active",
+            "accumulated_tokens": [],
+            "current_stage": null,
+            "start_time": 1_770_000_000.0,
+            "token_count": 0,
+            "error_message": null,
+        });
+        assert_eq!(standing(vec![]), expected);
+    }
+
+    #[test]
+    fn status_transitions() {
+        let failed = Outcome::Failed(Failure::new(FailureKind::Died, "it broke off"));
+        for (outcome, status, message) in [
+            (Outcome::Done(FinishReason::Stop), "completed", Value::Null),
+            (Outcome::Cancelled, "cancelled", Value::Null),
+            (failed, "error", json!("it broke off")),
+        ] {
+            assert_eq!(standing(vec![text("a")])["status"], "active");
+            let ended = standing(vec![text("a"), ended(outcome)]);
+            assert_eq!((&ended["status"], &ended["error_message"]), (&json!(status), &message));
+            assert_eq!((&ended["current_stage"], &ended["token_count"]), (&Value::Null, &json!(1)));
+        }
+    }
+
+    #[test]
+    fn token_accumulation() {
+        let tokens = ["Aripiprazole", " is", " an", " is"];
+        for count in 0..=tokens.len() {
+            let told = standing(tokens[..count].iter().map(|token| text(token)).collect());
+            assert_eq!(
+                (&told["accumulated_tokens"], &told["token_count"]),
+                (&json!(tokens[..count]), &json!(count))
+            );
+        }
+    }
+
+    #[test]
+    fn stages_never_go_back() {
+        let steps = [
+            (stage_began(StageName::Rewriting), "classifying"),
+            (stage_ended(StageName::Rewriting, 1), "classifying"),
+            (stage_began(StageName::Retrieval), "retrieval"),
+            (stage_ended(StageName::Retrieval, 5), "retrieval"),
+            (stage_began(StageName::Reranking), "reranking"),
+            (stage_ended(StageName::Reranking, 3), "generation"),
+            (Step::Passages(Box::default()), "generation"),
+            (Step::Started(model("local")), "generation"),
+            (text("a"), "generation"),
+        ];
+        for count in 1..=steps.len() {
+            let told = standing(steps[..count].iter().map(|(step, _)| step.clone()).collect());
+            assert_eq!(told["current_stage"], steps[count - 1].1, "{count}");
+        }
+        let nothing_found = vec![stage_began(StageName::Retrieval), stage_ended(StageName::Retrieval, 0)];
+        assert_eq!(standing(nothing_found)["current_stage"], "generation");
+    }
+}

@@ -1,0 +1,138 @@
+//! Sessions in the chat dialects: made, revived, busy, cancelled, full.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testing::fake_text;
+
+use crate::client::Call;
+use crate::talk::{CHAT, CHAT_STREAM, Dialect, finding, text};
+use crate::world::{question, time_passes};
+
+const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+#[tokio::test]
+async fn a_new_session_id_starts_a_session_and_none_makes_a_fresh_one() {
+    let world = finding("fake,tokens=2", 1).start().await;
+    let named = world.call(Call::post_json(CHAT, &json!({"query": "why?", "session_id": ID}))).await;
+    assert_eq!(named.header("x-session-id"), Some(ID));
+    assert_eq!(world.look_at_session(ID).await["promptCount"], 1);
+    let mut fresh = Vec::new();
+    for _ in 0..2 {
+        let answer = world.call(Call::post_json(CHAT, &json!({"query": "why?"}))).await;
+        fresh.push(answer.header("x-session-id").expect("it is told").to_owned());
+        let stream = world.talk(Dialect::Chat, &json!({"query": "why?"})).await;
+        fresh.push(stream.session());
+    }
+    for session in &fresh {
+        assert_eq!(world.look_at_session(session).await["promptCount"], 1);
+    }
+    fresh.sort();
+    fresh.dedup();
+    assert_eq!(fresh.len(), 4);
+}
+
+#[tokio::test]
+async fn the_staged_dialect_takes_any_dialects_session_and_makes_none() {
+    let world = finding("fake,tokens=2", 1).start().await;
+    let unknown = world.call(Call::post_json(CHAT_STREAM, &Dialect::Staged.body(ID))).await;
+    unknown.chat_refusal(404, "session_not_found").await;
+    world.chat(&json!({"query": "why?", "session_id": ID})).await;
+    for session in [ID, &world.session().await] {
+        let events = world.talk(Dialect::Staged, &Dialect::Staged.body(session)).await.all().await;
+        assert_eq!(text(&events), fake_text(2));
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_was_idle_too_long_is_revived_and_one_that_was_ended_is_not() {
+    let world = finding("fake,tokens=2", 1).start().await;
+    let session = world.session().await;
+    for dialect in [Dialect::Chat, Dialect::Staged] {
+        time_passes(Duration::from_secs(4000)).await;
+        assert_eq!(world.look_at_session(&session).await["status"], "completed");
+        world.try_ask(&question(&session)).await.refusal(400, "session_not_found").await;
+        world.talk(dialect, &dialect.body(&session)).await.all().await;
+        assert_eq!(world.look_at_session(&session).await["status"], "active");
+    }
+    world.end_session(&session).await.no_content();
+    for dialect in [Dialect::Chat, Dialect::Staged] {
+        let refused = world.call(Call::post_json(CHAT_STREAM, &dialect.body(&session))).await;
+        refused.chat_refusal(404, "session_not_found").await;
+    }
+}
+
+#[tokio::test]
+async fn a_second_request_in_a_session_is_refused_with_the_running_prompt() {
+    let world = finding("fake,stall=3", 1).start().await;
+    for running in [Dialect::Chat, Dialect::Staged] {
+        let session = world.session().await;
+        let mut stream = world.talk(running, &running.body(&session)).await;
+        stream.until(if running == Dialect::Chat { "chunk" } else { "token" }).await;
+        for (path, second) in
+            [(CHAT, Dialect::Chat), (CHAT_STREAM, Dialect::Chat), (CHAT_STREAM, Dialect::Staged)]
+        {
+            let refused = world.call(Call::post_json(path, &second.body(&session))).await;
+            let refused = refused.chat_refusal(409, "concurrent_stream").await;
+            assert_eq!(refused["details"]["prompt_id"], stream.prompt());
+        }
+        world.try_ask(&question(&session)).await.refusal(409, "prompt_in_flight").await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_ends_a_stream_as_its_dialect_says_and_a_plain_call_with_409() {
+    let world = finding("fake,stall=3", 1).start().await;
+    for dialect in [Dialect::Chat, Dialect::Staged] {
+        let session = world.session().await;
+        let mut stream = world.talk(dialect, &dialect.body(&session)).await;
+        stream.until(if dialect == Dialect::Chat { "chunk" } else { "token" }).await;
+        world.cancel(&session, &stream.prompt()).await.no_content();
+        let last = stream.rest().await.pop().expect("a terminal event comes");
+        match dialect {
+            Dialect::Chat => {
+                assert_eq!((&last["type"], &last["error_code"]), (&json!("error"), &json!("cancelled")));
+            }
+            Dialect::Staged => {
+                assert_eq!((&last["type"], &last["content"]), (&json!("cancelled"), &json!({})));
+            }
+        }
+    }
+    let session = world.session().await;
+    let asking = tokio::spawn(Call::post_json(CHAT, &Dialect::Chat.body(&session)).send(world.address));
+    let prompt = loop {
+        let prompts = world.get("/api/prompts?status=in-flight").await.json(200).await;
+        if let Some(prompt) = prompts["prompts"][0]["promptId"].as_str() {
+            break prompt.to_owned();
+        }
+    };
+    world.until_said(&prompt, 3).await;
+    world.cancel(&session, &prompt).await.no_content();
+    let answer = asking.await.expect("the call does not panic");
+    assert_eq!(answer.header("x-prompt-id"), Some(prompt.as_str()));
+    answer.chat_refusal(409, "cancelled").await;
+}
+
+#[tokio::test]
+async fn concurrent_limit_the_101st_stream_gets_503() {
+    let world = finding("fake,stall=1", 1).start().await;
+    let mut streams = Vec::new();
+    for number in 0..100 {
+        let session = world.session().await;
+        let dialect = if number % 2 == 0 { Dialect::Chat } else { Dialect::Staged };
+        streams.push(world.talk(dialect, &dialect.body(&session)).await);
+    }
+    let session = world.session().await;
+    let body = |dialect: Dialect| -> Value { dialect.body(&session) };
+    for (path, dialect) in
+        [(CHAT, Dialect::Chat), (CHAT_STREAM, Dialect::Chat), (CHAT_STREAM, Dialect::Staged)]
+    {
+        let refused = world.call(Call::post_json(path, &body(dialect))).await;
+        let wait = refused.header("retry-after").and_then(|wait| wait.parse::<u64>().ok());
+        assert!(wait >= Some(1), "{wait:?}");
+        refused.chat_refusal(503, "overloaded").await;
+    }
+    // One that is let go makes room for one.
+    drop(streams.pop());
+    world.talk(Dialect::Staged, &body(Dialect::Staged)).await.until("token").await;
+}

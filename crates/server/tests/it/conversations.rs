@@ -1,0 +1,106 @@
+//! What was said in a session, as messages, whichever dialect it was said in.
+
+use serde_json::{Value, json};
+use testing::{ScriptedRetriever, fake_text, passage};
+
+use crate::client::Call;
+use crate::contracts::check;
+use crate::harness::Setup;
+use crate::talk::{CHAT, Dialect};
+use crate::world::World;
+
+async fn messages(world: &World, session: &str, query: &str) -> Vec<Value> {
+    let told = world.get(&format!("/conversations/{session}{query}")).await.json(200).await;
+    assert_eq!(told["session_id"], session);
+    told["messages"].as_array().expect("messages are a list").clone()
+}
+
+#[tokio::test]
+async fn every_dialect_writes_to_the_conversation_of_its_session() {
+    let found = vec![passage("Rivers", "Rivers run down.")];
+    let world = Setup::of("fake,tokens=3").retriever(ScriptedRetriever::finding(found)).start().await;
+    let session = world.session().await;
+    let generation = world.ask(&session).await.all().await;
+    let chat = world.call(Call::post_json(CHAT, &json!({"query": "and up?", "session_id": session}))).await;
+    let chat = chat.header("x-prompt-id").expect("it is told").to_owned();
+    let staged = world.talk(Dialect::Staged, &json!({"message": "why?", "session_id": session})).await;
+    let staged_prompt = staged.prompt();
+    staged.all().await;
+
+    let messages = messages(&world, &session, "").await;
+    let asked: Vec<_> =
+        messages.iter().step_by(2).map(|message| (&message["id"], &message["content"])).collect();
+    assert_eq!(
+        asked,
+        [
+            (&json!(generation.prompt), &json!("why does water run down?")),
+            (&json!(chat), &json!("and up?")),
+            (&json!(staged_prompt), &json!("why?")),
+        ]
+    );
+    for (index, message) in messages.iter().enumerate() {
+        let is_answer = index % 2 == 1;
+        assert_eq!(message["role"], if is_answer { "assistant" } else { "user" }, "{message}");
+        assert_eq!(message["mode"], "general");
+        let fields: Vec<_> = message.as_object().expect("an object").keys().map(String::as_str).collect();
+        if is_answer {
+            assert_eq!(message["content"], fake_text(3));
+            check("SourceCitation", &message["sources"][0]);
+            assert_eq!(message["sources"][0]["chunk_text"], "Rivers run down.");
+            assert_eq!(fields, ["content", "created_at", "id", "mode", "role", "sources"]);
+        } else {
+            assert_eq!(fields, ["content", "created_at", "id", "mode", "role"]);
+        }
+    }
+    let times: Vec<_> = messages.iter().map(|message| message["created_at"].as_str()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+#[tokio::test]
+async fn the_newest_messages_are_told_the_oldest_of_them_first() {
+    let world = Setup::of("fake,echo").start().await;
+    let session = world.session().await;
+    world.talk(Dialect::Staged, &json!({"message": "one", "session_id": session})).await.all().await;
+    world.talk(Dialect::Staged, &json!({"message": "two", "session_id": session})).await.all().await;
+    for (query, expected) in [
+        ("?limit=1", vec!["assistant"]),
+        ("?limit=3", vec!["assistant", "user", "assistant"]),
+        ("?limit=100", vec!["user", "assistant", "user", "assistant"]),
+        ("", vec!["user", "assistant", "user", "assistant"]),
+    ] {
+        let messages = messages(&world, &session, query).await;
+        let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
+        assert_eq!(roles, expected, "{query}");
+    }
+    for bad in ["0", "101", "-1", "x", "", "2.5"] {
+        let refused = world.get(&format!("/conversations/{session}?limit={bad}")).await;
+        refused.chat_refusal(422, "validation_error").await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_keeps_its_partial_text_and_one_without_text_is_not_there() {
+    let world =
+        Setup::of("fake,stall=3,times=1").provider("broken", crate::harness::Kind::Ollama, "fake,status=401");
+    let world = world.order(&["local"]).start().await;
+    let session = world.session().await;
+    assert!(messages(&world, &session, "").await.is_empty());
+    let mut stream = world.talk(Dialect::Staged, &Dialect::Staged.body(&session)).await;
+    for _ in 0..3 {
+        stream.until("token").await;
+    }
+    assert!(messages(&world, &session, "").await.is_empty(), "a turn is written at its end");
+    world.cancel(&session, &stream.prompt()).await.no_content();
+    let mut failing = crate::world::question(&session);
+    failing["provider"] = json!("broken");
+    world
+        .stream(crate::deltas::Encoding::Ndjson, &failing)
+        .await
+        .all()
+        .await
+        .error("provider_unavailable", false);
+    let messages = messages(&world, &session, "").await;
+    assert_eq!(messages.len(), 2);
+    assert_eq!(messages[1]["content"], fake_text(3));
+    assert_eq!(world.look_at_prompt(messages[0]["id"].as_str().unwrap()).await["status"], "cancelled");
+}
