@@ -1,4 +1,4 @@
-//! What the server tells its operator: lines on standard error.
+//! What the server tells its operator: lines on standard error, as text on a terminal and as JSON for machines.
 
 use std::io::{self, IsTerminal};
 
@@ -8,15 +8,21 @@ use crate::settings::Environment;
 
 /// Starts logging at the level that `RUST_LOG` asks for, `info` without it.
 pub(crate) fn start(environment: &Environment) -> Result<(), String> {
-    start_at("info", environment)
+    let form = if io::stderr().is_terminal() { Form::Text } else { Form::Json };
+    start_at("info", form, environment)
 }
 
-/// The same for a command that talks to a person: without `RUST_LOG` only what is amiss.
+/// The same for a command that talks to a person: always text, and without `RUST_LOG` only what is amiss.
 pub(crate) fn start_quietly(environment: &Environment) -> Result<(), String> {
-    start_at("error", environment)
+    start_at("error", Form::Text, environment)
 }
 
-fn start_at(level: &str, environment: &Environment) -> Result<(), String> {
+enum Form {
+    Text,
+    Json,
+}
+
+fn start_at(level: &str, form: Form, environment: &Environment) -> Result<(), String> {
     let filter = environment.get("RUST_LOG").filter(|text| !text.is_empty()).map_or(level, String::as_str);
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         format!(
@@ -25,12 +31,13 @@ fn start_at(level: &str, environment: &Environment) -> Result<(), String> {
         )
     })?;
     let no_color = environment.get("NO_COLOR").is_some_and(|text| !text.is_empty());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal() && !no_color)
-        .try_init()
-        .map_err(|error| format!("logging cannot be started: {error}"))
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let started = match form {
+        Form::Text => lines.with_ansi(io::stderr().is_terminal() && !no_color).try_init(),
+        // A line is an object: what happened, and in whose course.
+        Form::Json => lines.json().flatten_event(true).with_span_list(false).try_init(),
+    };
+    started.map_err(|error| format!("logging cannot be started: {error}"))
 }
 
 #[cfg(test)]

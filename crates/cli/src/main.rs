@@ -2,6 +2,7 @@
 //! file) is read here and in `commands`; whatever lies below gets it as a value.
 
 mod commands;
+mod files;
 mod logging;
 mod running;
 mod settings;

@@ -2,6 +2,11 @@
 
 use domain::FailureKind;
 
+/// The code that stands for a kind of failure in deltas, and in metrics.
+pub fn failure_code(kind: FailureKind) -> &'static str {
+    told(kind).delta
+}
+
 /// What a kind of failure is called.
 pub(crate) struct Told {
     /// The code in deltas.

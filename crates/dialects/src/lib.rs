@@ -16,8 +16,10 @@ pub mod knowledge;
 #[cfg(test)]
 mod logs;
 mod refusals;
+pub mod service;
 pub mod sse;
 pub mod staged;
 
 pub use encoder::Encoder;
+pub use failures::failure_code;
 pub use refusals::{Rejected, Words};

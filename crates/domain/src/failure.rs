@@ -59,6 +59,22 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Unavailable,
+        Self::Refused,
+        Self::SilentAtStart,
+        Self::Stalled,
+        Self::Died,
+        Self::EmptyAnswer,
+        Self::TooLong,
+        Self::Retrieval,
+        Self::Embedding,
+        Self::Overloaded,
+        Self::Interrupted,
+        Self::Internal,
+    ];
+
     /// Whether asking again may help.
     pub fn retryable(self) -> bool {
         !matches!(self, Self::Refused | Self::TooLong | Self::Internal)

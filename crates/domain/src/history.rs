@@ -153,6 +153,15 @@ pub trait History: Send + Sync {
     async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError>;
 
     /// Removes some of the ended prompts that are older than that, then of the sessions that did nothing since,
-    /// of every tenant: as much as takes a few milliseconds. True if there is more.
-    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError>;
+    /// of every tenant: as much as takes a few milliseconds.
+    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError>;
+}
+
+/// What a slice of forgetting has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The tokens of each session that is gone now and that nobody had ended before.
+    pub expired: Vec<u64>,
+    /// Whether there is more to forget.
+    pub more: bool,
 }

@@ -27,6 +27,11 @@ pub trait Journal: Send + Sync {
     /// Ends the prompts whose ends `finish` could not take, if it can now.
     async fn mend(&self) -> Result<(), StorageError>;
 
+    /// Whether new prompts could be kept now.
+    async fn health(&self) -> Result<(), StorageError> {
+        self.mend().await
+    }
+
     /// The whole log of an ended prompt; none while it runs.
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError>;
 }

@@ -30,7 +30,7 @@ pub use document::{Chunk, ChunkKind, Document, Metadata, Place, Source};
 pub use embedder::{Embedder, Shape, TokenCounter, Urgency};
 pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Passages, Step};
 pub use failure::{Failure, FailureKind};
-pub use history::{Exchange, History, Prompt, PromptStatus, Turn, Which};
+pub use history::{Exchange, Forgotten, History, Prompt, PromptStatus, Turn, Which};
 pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
 pub use ingest::{Ingest, IngestStage, Ingested, NotIngested, RawDocument};
 pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};

@@ -111,6 +111,8 @@ pub struct NewSession {
 pub struct Ending {
     /// The prompt that was running in it, to be cancelled now.
     pub running: Option<PromptId>,
+    /// Whether this ended it; false if it had been ended before.
+    pub is_first: bool,
 }
 
 /// Keeps sessions.
@@ -133,4 +135,7 @@ pub trait Sessions: Send + Sync {
 
     /// Ends the session for good; from then on it takes no prompt. None if there is no such session.
     async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError>;
+
+    /// How many sessions are alive, of every tenant: those that [`Session::is_alive`] says so of.
+    async fn alive(&self, alive_since: Timestamp) -> Result<u64, StorageError>;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{CancelReason, Cause, Principal, PromptId, Rejection, SessionId};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::Engine;
 use crate::live::Live;
@@ -22,8 +22,10 @@ impl Engine {
     ) -> Result<(), Rejection> {
         let live = self.shared.running.get(prompt).filter(|live| live.who == *who && live.session == session);
         let live = live.ok_or(Rejection::PromptNotFound)?;
+        let asked_at = Instant::now();
         match stop(&live, Cause::Client(reason)).await {
             Some(Cause::Client(_)) | None => {
+                self.shared.measured.totals().cancelled(asked_at.elapsed());
                 self.touch(who, session).await;
                 Ok(())
             }
@@ -37,6 +39,9 @@ impl Engine {
         let ending = self.shared.ports.sessions.end(who, session).await?.ok_or(Rejection::SessionNotFound)?;
         if let Some(live) = ending.running.and_then(|prompt| self.shared.running.get(prompt)) {
             stop(&live, Cause::SessionEnded).await;
+        }
+        if ending.is_first {
+            self.measure_ended(who, session).await;
         }
         Ok(())
     }

@@ -1,17 +1,20 @@
-//! Whether the configured providers would answer.
+//! Whether the configured providers would answer, and what they answer could be kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{Failure, Standing};
+use domain::{Failure, Standing, StorageError, Timestamp};
 use futures::future::join_all;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::Engine;
 
 /// How long an answer of the providers is good for, so that being asked often costs them nothing.
 const FRESH: Duration = Duration::from_secs(2);
+
+/// How long storage may take to show that it works.
+const STORAGE: Duration = Duration::from_secs(2);
 
 /// Each configured provider by name, and why it would not answer if it would not.
 pub type ProviderHealth = BTreeMap<String, Result<(), Failure>>;
@@ -34,6 +37,17 @@ impl Engine {
         let health: ProviderHealth = named.keys().cloned().zip(answers).collect();
         *last = Some((Instant::now(), health.clone()));
         health
+    }
+
+    /// Whether new prompts could be kept now.
+    pub async fn storage_health(&self) -> Result<(), StorageError> {
+        let late = || Err(StorageError(format!("storage does not answer within {} s", STORAGE.as_secs())));
+        timeout(STORAGE, self.shared.ports.journal.health()).await.unwrap_or_else(|_| late())
+    }
+
+    /// The time by the engine's clock.
+    pub fn now(&self) -> Timestamp {
+        self.shared.ports.clock.now()
     }
 
     /// What is known of each configured provider without asking it.

@@ -89,8 +89,13 @@ impl Engine {
         let mut slices = 0_u64;
         loop {
             match self.shared.ports.history.forget_before(before).await {
-                Ok(true) => slices += 1,
-                Ok(false) => break,
+                Ok(forgotten) => {
+                    self.measure_expired(&forgotten.expired);
+                    if !forgotten.more {
+                        break;
+                    }
+                    slices += 1;
+                }
                 Err(reason) => {
                     warn!(%reason, "old history cannot be forgotten now");
                     return;

@@ -17,6 +17,7 @@ mod health;
 mod history;
 mod live;
 mod log;
+mod measured;
 mod prose;
 mod providers;
 mod readers;
@@ -41,6 +42,8 @@ use tokio_util::task::TaskTracker;
 pub use crate::follow_up::standalone;
 use crate::health::Health;
 pub use crate::health::ProviderHealth;
+use crate::measured::Measured;
+pub use crate::measured::{Histogram, ModelTotals, Totals};
 pub use crate::providers::{BadOwnerPattern, Providers};
 pub use crate::readers::Reader;
 use crate::running::Running;
@@ -126,6 +129,7 @@ struct Shared {
     starting: RwLock<()>,
     tasks: TaskTracker,
     health: Health,
+    measured: Arc<Measured>,
 }
 
 impl Engine {
@@ -138,6 +142,7 @@ impl Engine {
             running: Running::default(),
             tasks: TaskTracker::new(),
             health: Health::default(),
+            measured: Arc::default(),
             ports,
             providers,
             limits,
@@ -151,12 +156,23 @@ impl Engine {
         self.shared.running.is_closed()
     }
 
+    /// Takes no new prompts from now on; the running ones go on.
+    pub fn close(&self) {
+        self.shared.running.close();
+        self.shared.tasks.close();
+    }
+
+    /// Takes no new prompts, and waits until the running ones have ended by themselves.
+    pub async fn drain(&self) {
+        self.close();
+        self.shared.tasks.wait().await;
+    }
+
     /// Takes no new prompts, ends the running ones with `interrupted`, and waits until they have ended.
     pub async fn shutdown(&self) {
         for live in self.shared.running.close() {
             live.stop(Cause::Drain);
         }
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        self.drain().await;
     }
 }

@@ -43,8 +43,8 @@ impl Task {
         let ports = &engine.shared.ports;
         let work = Work { accepted: accepted.clone(), nothing_found, provider };
         let mut answer = Answer::new(&engine.shared.limits);
+        let mut writer = Writer::new(&engine.shared, run, &accepted, at, live.log.clone());
         live.log.publish([accepted.event(at)].into());
-        let mut writer = Writer::new(run, at, live.log.clone(), ports.journal.clone(), ports.clock.clone());
         let generated = engine.answer(&live, work, &mut answer, &mut writer);
         let ended = AssertUnwindSafe(generated).catch_unwind().await.unwrap_or_else(|panic| broken(&*panic));
         drop(slot);

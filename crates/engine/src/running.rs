@@ -37,6 +37,10 @@ impl Running {
         self.state().prompts.get(&prompt).cloned()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.state().prompts.len()
+    }
+
     /// All of them, the oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Live>> {
         self.state().prompts.values().cloned().collect()

@@ -1,14 +1,16 @@
-//! The rules of the door, for every route: a trace id on everything, loopback host names on a loopback
-//! address, other origins only if allowed.
+//! The rules of the door, for every route: a trace id on everything, no more requests of an address than it may send,
+//! loopback host names on a loopback address, other origins only if allowed.
+
+mod limited;
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use dialects::Rejected;
 use domain::TraceId;
@@ -18,19 +20,23 @@ use tracing::{debug, info};
 
 use crate::refusal::{self, Refusal};
 use crate::routes;
-use crate::serve::{App, Settings};
+use crate::serve::App;
+use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, limited};
 
 pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 pub(crate) const PROMPT_ID: HeaderName = HeaderName::from_static("x-prompt-id");
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 
 /// Puts the rules around all routes.
-pub(crate) fn guard(routes: Router<App>, settings: &Settings, loopback_only: bool) -> Router<App> {
-    let mut routes = routes.layer(cors(&settings.allowed_origins));
+pub(crate) fn guard(routes: Router<App>, app: &App, loopback_only: bool) -> Router<App> {
+    let mut routes = routes.layer(from_fn(unbroken));
     if loopback_only {
         routes = routes.layer(from_fn(only_loopback_names));
     }
-    routes.layer(from_fn(traced))
+    if app.rate.is_some() {
+        routes = routes.layer(from_fn_with_state(app.clone(), limited));
+    }
+    routes.layer(cors(&app.settings.allowed_origins)).layer(from_fn_with_state(app.clone(), traced))
 }
 
 /// The trace id that the door gave to a request.
@@ -48,18 +54,16 @@ pub(crate) fn is_foreign(headers: &HeaderMap, allowed_origins: &[String]) -> boo
     !own && !allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
 }
 
-async fn traced(mut request: Request, next: Next) -> Response {
+async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(TraceId::from_traceparent).unwrap_or_else(TraceId::random);
     request.extensions_mut().insert(trace);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
-        let message = "something is broken on our side; the log has this trace id";
-        Refusal::from(Rejected::new(500, "internal_error", message)).into_response()
-    });
+    let response = next.run(request).await;
     let mut response = refusal::tell(response, routes::words(&path), trace);
+    app.refused.count(&response);
     let status = response.status().as_u16();
-    if path.starts_with("/health") {
+    if path.starts_with("/health") || path == "/metrics" {
         debug!(%trace, %method, path, status, "answered");
     } else {
         info!(%trace, %method, path, status, "answered");
@@ -68,6 +72,14 @@ async fn traced(mut request: Request, next: Next) -> Response {
         .headers_mut()
         .extend(HeaderValue::try_from(trace.to_string()).ok().map(|trace| (TRACE_ID, trace)));
     response
+}
+
+/// A handler that panics is a response, too.
+async fn unbroken(request: Request, next: Next) -> Response {
+    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+        let message = "something is broken on our side; the log has this trace id";
+        Refusal::from(Rejected::new(500, "internal_error", message)).into_response()
+    })
 }
 
 /// A name that somebody else's DNS points at this machine is not ours.
@@ -111,7 +123,15 @@ fn cors(allowed_origins: &[String]) -> CorsLayer {
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers([PROMPT_ID, SESSION_ID, TRACE_ID])
+        .expose_headers([
+            PROMPT_ID,
+            SESSION_ID,
+            TRACE_ID,
+            RATE_LIMIT,
+            RATE_REMAINING,
+            RATE_RESET,
+            header::RETRY_AFTER,
+        ])
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! How the parts are that a server can do without for a while: asked at most every two seconds, however often
-//! the server is asked.
+//! How the parts of the server are: asked at most every two seconds, however often the server is asked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Embedder, Failure, FailureKind, Published, StorageError};
+use dialects::health::{Overall, Part, State};
+use domain::{Embedder, Failure, Published, StorageError};
+use engine::Engine;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -14,42 +16,109 @@ const FRESH: Duration = Duration::from_secs(2);
 /// An index that is not up to its catalog within this time is behind it.
 const CATCHING_UP: Duration = Duration::from_millis(250);
 
-/// Whether texts can be embedded now, and whether all documents can be found now.
+/// What a server can do without for a while: whether texts can be embedded now, and all documents found.
 #[derive(Clone)]
 pub(crate) struct Health {
-    pub(crate) embedding: Result<(), Failure>,
-    pub(crate) index: Result<(), Failure>,
+    pub(crate) embedding: Part,
+    pub(crate) index: Part,
 }
 
 pub(crate) struct Watch {
     embedder: Arc<dyn Embedder>,
     index: Arc<dyn Published>,
     last: Mutex<Option<(Instant, Health)>>,
+    storage: Mutex<Option<(Instant, Part)>>,
 }
 
 impl Watch {
     pub(crate) fn new(embedder: Arc<dyn Embedder>, index: Arc<dyn Published>) -> Self {
-        Self { embedder, index, last: Mutex::default() }
+        Self { embedder, index, last: Mutex::default(), storage: Mutex::default() }
     }
 
     /// How they are; one look at a time.
     pub(crate) async fn look(&self) -> Health {
-        let mut last = self.last.lock().await;
-        if let Some((_, health)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return health.clone();
-        }
-        let (embedding, index) = tokio::join!(self.embedder.health(), self.index());
-        let health = Health { embedding, index };
-        *last = Some((Instant::now(), health.clone()));
-        health
+        fresh(&self.last, async {
+            let (embedding, index) = tokio::join!(timed(self.embedding()), timed(self.index()));
+            Health { embedding, index }
+        })
+        .await
     }
 
-    async fn index(&self) -> Result<(), Failure> {
-        let behind = |message| Failure::new(FailureKind::Retrieval, message);
-        match timeout(CATCHING_UP, self.index.published()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(StorageError(reason))) => Err(behind(reason)),
-            Err(_) => Err(behind("the index is still taking in documents: not all are found yet".to_owned())),
+    /// How every part is, and what that makes of the whole. It is not healthy without storage, nor without anybody
+    /// who answers.
+    pub(crate) async fn look_at_all(&self, engine: &Engine) -> (Overall, BTreeMap<String, Part>) {
+        let storage = fresh(&self.storage, timed(storage(engine)));
+        let (health, storage, providers) = tokio::join!(self.look(), storage, engine.provider_health());
+        let providers: Vec<_> =
+            providers.into_iter().map(|(name, health)| (name, provider(health))).collect();
+        let is_down = |state: &State| matches!(state, State::Down(_));
+        let unanswered = providers.iter().all(|(_, state)| is_down(state));
+        let unhealthy = unanswered || is_down(&storage.state) || engine.is_stopping();
+        let mut parts = BTreeMap::from([
+            ("embedding".to_owned(), health.embedding),
+            ("index".to_owned(), health.index),
+            ("storage".to_owned(), storage),
+        ]);
+        parts.extend(
+            providers
+                .into_iter()
+                .map(|(name, state)| (format!("providers.{name}"), Part { state, latency: None })),
+        );
+        let overall = match parts.values().all(|part| matches!(part.state, State::Up)) {
+            _ if unhealthy => Overall::Unhealthy,
+            true => Overall::Healthy,
+            false => Overall::Degraded,
+        };
+        (overall, parts)
+    }
+
+    async fn embedding(&self) -> State {
+        match self.embedder.health().await {
+            Ok(()) => State::Up,
+            Err(failure) => State::Degraded(failure.message),
         }
     }
+
+    async fn index(&self) -> State {
+        match timeout(CATCHING_UP, self.index.published()).await {
+            Ok(Ok(())) => State::Up,
+            Ok(Err(StorageError(reason))) => State::Degraded(reason),
+            Err(_) => {
+                State::Degraded("the index is still taking in documents: not all are found yet".to_owned())
+            }
+        }
+    }
+}
+
+async fn storage(engine: &Engine) -> State {
+    match engine.storage_health().await {
+        Ok(()) => State::Up,
+        Err(StorageError(reason)) => State::Down(reason),
+    }
+}
+
+/// A provider that says when to ask again is on its way: its model loads.
+fn provider(health: Result<(), Failure>) -> State {
+    match health {
+        Ok(()) => State::Up,
+        Err(Failure { message, retry_after: Some(_), .. }) => State::Degraded(message),
+        Err(Failure { message, .. }) => State::Down(message),
+    }
+}
+
+/// What was seen last, if that is fresh; else what is seen now.
+async fn fresh<T: Clone>(last: &Mutex<Option<(Instant, T)>>, look: impl Future<Output = T>) -> T {
+    let mut last = last.lock().await;
+    if let Some((_, seen)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+        return seen.clone();
+    }
+    let seen = look.await;
+    *last = Some((Instant::now(), seen.clone()));
+    seen
+}
+
+async fn timed(look: impl Future<Output = State>) -> Part {
+    let began = Instant::now();
+    let state = look.await;
+    Part { state, latency: Some(began.elapsed()) }
 }

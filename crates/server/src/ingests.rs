@@ -36,7 +36,7 @@ impl Ingests {
 
     /// Takes a place, or refuses.
     pub(crate) fn enter(&self) -> Result<Place, Rejection> {
-        if self.stopping.is_cancelled() {
+        if self.tasks.is_closed() {
             return Err(Rejection::Stopping);
         }
         let place = Arc::clone(&self.places).try_acquire_owned();
@@ -63,10 +63,20 @@ impl Ingests {
             .unwrap_or_else(|died| Err(Rejection::Internal(format!("taking documents in died: {died}"))))
     }
 
+    /// Takes no more; what runs goes on.
+    pub(crate) fn close(&self) {
+        self.tasks.close();
+    }
+
+    /// Takes no more, and waits until what runs has ended by itself.
+    pub(crate) async fn drain(&self) {
+        self.close();
+        self.tasks.wait().await;
+    }
+
     /// Takes no more, stops what runs and waits until it has ended.
     pub(crate) async fn stop(&self) {
         self.stopping.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.drain().await;
     }
 }

@@ -42,6 +42,10 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// What a response refuses with, for those who count.
+#[derive(Clone, Copy)]
+pub(crate) struct Code(pub(crate) &'static str);
+
 /// Tells the refusal that a response has, if it has one.
 pub(crate) fn tell(response: Response, words: Words, trace: TraceId) -> Response {
     let (mut parts, body) = response.into_parts();
@@ -61,6 +65,7 @@ pub(crate) fn tell(response: Response, words: Words, trace: TraceId) -> Response
         let seconds = HeaderValue::try_from(seconds).ok();
         parts.headers.extend(seconds.map(|seconds| (header::RETRY_AFTER, seconds)));
     }
+    parts.extensions.insert(Code(rejected.code));
     Response::from_parts(parts, Body::from(words.body(&rejected, trace)))
 }
 

@@ -1,31 +1,28 @@
-//! Serving: the caller brings the listener and the signal to stop.
+//! Serving: the caller brings the listener and the word to stop.
 
-use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::serve::ListenerExt;
 use domain::{Catalog, Embedder, Ingest, Published, Retriever};
 use engine::Engine;
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
-use tracing::warn;
+use futures::{Stream, StreamExt};
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
+use crate::client::Network;
+use crate::connections::{self, Closing, Patience};
 use crate::health::Watch;
 use crate::ingests::Ingests;
+use crate::metrics::Refused;
+use crate::rate::Rate;
 use crate::{door, routes};
 
-/// A client that vanished without a word is noticed after this time, and then some probes.
-const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
-
-/// How long prompts may take to end when the server stops.
+/// How long the ends of interrupted prompts may take to be kept.
 const ENDING: Duration = Duration::from_secs(5);
-
-/// How long clients may take to read their last bytes when the server stops.
-const LAST_BYTES: Duration = Duration::from_secs(5);
 
 /// What the server needs to know.
 #[derive(Clone, Debug)]
@@ -38,6 +35,14 @@ pub struct Settings {
     pub question_chars: usize,
     /// Browsers on these origins may call; `*` means all.
     pub allowed_origins: Vec<String>,
+    /// How long running prompts may go on after the word to stop.
+    pub drain: Duration,
+    /// How many connections there may be, and how long they are waited for.
+    pub patience: Patience,
+    /// Requests of one client address in a minute; 0 is no limit.
+    pub requests_per_minute: u32,
+    /// Proxies that are believed when they tell a client's address.
+    pub trusted_proxies: Vec<Network>,
 }
 
 /// What the server stands on.
@@ -71,6 +76,8 @@ pub(crate) struct App {
     pub(crate) ingests: Arc<Ingests>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) refused: Arc<Refused>,
+    pub(crate) rate: Option<Arc<Rate>>,
 }
 
 impl App {
@@ -83,69 +90,58 @@ impl App {
             retriever,
             ingests: Arc::new(Ingests::new(ingest)),
             watch: Arc::new(Watch::new(embedder, published)),
+            rate: Rate::new(settings.requests_per_minute).map(Arc::new),
             settings: Arc::new(settings),
+            refused: Arc::default(),
         }
     }
 }
 
-/// Serves until `stop`, then ends the running prompts, tells every client, and returns.
+/// Serves until it is told to stop. With the first word it takes no new prompts, and running ones may go on for a
+/// while; with the second they may not. Then every client is told, and it returns.
 pub async fn serve(
     listener: TcpListener,
     parts: Parts,
     settings: Settings,
-    stop: impl Future<Output = ()> + Send + 'static,
+    stop: impl Stream<Item = ()> + Send + 'static,
 ) -> io::Result<()> {
     let loopback_only = listener.local_addr()?.ip().is_loopback();
+    let (grace, patience) = (settings.drain, settings.patience);
     let app = App::new(parts, settings);
     let (engine, ingests) = (app.engine.clone(), Arc::clone(&app.ingests));
-    let router: Router = door::guard(routes::all(), &app.settings, loopback_only).with_state(app);
-
-    let (stopped, mut last_bytes) = tokio::sync::watch::channel(());
-    let drain = async move {
-        stop.await;
-        let ended = async { tokio::join!(engine.shutdown(), ingests.stop()) };
-        if timeout(ENDING, ended).await.is_err() {
-            warn!("some prompts did not end in time");
-        }
-        drop(stopped);
+    let router = door::guard(routes::all(), &app, loopback_only).with_state(app);
+    let closing = Closing::default();
+    let stopping = async {
+        drain(&engine, &ingests, grace, stop, &closing.began).await;
+        closing.closed.cancel();
     };
-    let serving = axum::serve(listener.tap_io(tune), router).with_graceful_shutdown(drain);
+    tokio::join!(connections::serve(listener, router, patience, closing.clone()), stopping);
+    Ok(())
+}
+
+/// Waits for the word to stop, lets what runs come to its end within its grace, and ends the rest.
+async fn drain(
+    engine: &Engine,
+    ingests: &Ingests,
+    grace: Duration,
+    stop: impl Stream<Item = ()>,
+    began: &CancellationToken,
+) {
+    let mut stop = pin!(stop.fuse());
+    stop.next().await;
+    engine.close();
+    ingests.close();
+    began.cancel();
+    let running = engine.running_prompts();
+    info!(running, seconds = grace.as_secs_f64(), "no new prompts are taken; running ones may end");
     tokio::select! {
-        served = serving => served,
-        () = async {
-            // The sender is dropped when the prompts have ended.
-            while last_bytes.changed().await.is_ok() {}
-            tokio::time::sleep(LAST_BYTES).await;
-        } => {
-            warn!("some clients did not read their last bytes in time");
-            Ok(())
-        }
+        _ = async { tokio::join!(engine.drain(), ingests.drain()) } => return,
+        () = async { if !grace.is_zero() { sleep(grace).await } } => {}
+        Some(()) = stop.next() => {}
     }
-}
-
-/// Tokens leave at once, and dead peers are noticed. A socket that will not be tuned works all the same.
-fn tune(connection: &mut TcpStream) {
-    let keep_alive = TcpKeepalive::new().with_time(TCP_KEEP_ALIVE).with_interval(TCP_KEEP_ALIVE / 4);
-    let tuned = connection
-        .set_nodelay(true)
-        .and_then(|()| SockRef::from(&*connection).set_tcp_keepalive(&keep_alive));
-    if let Err(error) = tuned {
-        warn!(%error, "a connection could not be tuned");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn tokens_leave_at_once_and_peers_that_vanish_are_noticed() -> io::Result<()> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let _client = TcpStream::connect(listener.local_addr()?).await?;
-        let (mut connection, _) = listener.accept().await?;
-        assert!(!connection.nodelay()? && !SockRef::from(&connection).keepalive()?);
-        tune(&mut connection);
-        assert!(connection.nodelay()? && SockRef::from(&connection).keepalive()?);
-        Ok(())
+    info!(running = engine.running_prompts(), "prompts that still run are interrupted");
+    let ended = async { tokio::join!(engine.shutdown(), ingests.stop()) };
+    if timeout(ENDING, ended).await.is_err() {
+        warn!("some prompts did not end in time");
     }
 }

@@ -27,8 +27,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Cause, Claim, Ended, Ending, Event, Exchange, History, Journal, NewPrompt, Principal, Prompt,
-    PromptId, PromptStatus, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, Turn, Which,
+    Batch, Cause, Claim, Ended, Ending, Event, Exchange, Forgotten, History, Journal, NewPrompt, Principal,
+    Prompt, PromptId, PromptStatus, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, Turn,
+    Which,
 };
 
 use cache::Cache;
@@ -96,6 +97,10 @@ impl Sessions for Durable {
         let who = who.clone();
         self.database.write(move |db| sessions::end(db, &who, id)).await
     }
+
+    async fn alive(&self, alive_since: Timestamp) -> Result<u64, StorageError> {
+        self.database.read(move |db| sessions::alive(db, alive_since)).await
+    }
 }
 
 #[async_trait]
@@ -145,6 +150,14 @@ impl Journal for Durable {
             self.forget_running(prompt);
         }
         mended
+    }
+
+    async fn health(&self) -> Result<(), StorageError> {
+        self.mend().await?;
+        if self.segments.has_failed() {
+            self.try_out().await?;
+        }
+        self.database.read(|db| db.query_row("SELECT 1", [], |_| Ok(()))).await
     }
 
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
@@ -234,10 +247,10 @@ impl History for Durable {
         Ok(true)
     }
 
-    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError> {
-        let forgotten = self.database.write(move |db| forget::slice(db, time)).await?;
-        forgotten.prompts.into_iter().for_each(|prompt| self.cache.remove(prompt));
-        Ok(forgotten.more)
+    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError> {
+        let (prompts, forgotten) = self.database.write(move |db| forget::slice(db, time)).await?;
+        prompts.into_iter().for_each(|prompt| self.cache.remove(prompt));
+        Ok(forgotten)
     }
 }
 

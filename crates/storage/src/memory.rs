@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use domain::{
-    Accepted, Batch, Citation, Claim, Ended, Ending, Event, Exchange, History, Journal, NewPrompt, Outcome,
-    Passage, Principal, Prompt, PromptId, PromptStatus, Run, Scope, Session, SessionEnd, SessionId, Sessions,
-    Step, StorageError, Timestamp, Turn, Which,
+    Accepted, Batch, Citation, Claim, Ended, Ending, Event, Exchange, Forgotten, History, Journal, NewPrompt,
+    Outcome, Passage, Principal, Prompt, PromptId, PromptStatus, Run, Scope, Session, SessionEnd, SessionId,
+    Sessions, Step, StorageError, Timestamp, Turn, Which,
 };
 
 /// Keeps everything in memory.
@@ -85,8 +85,14 @@ impl Sessions for Memory {
             return Ok(None);
         };
         let end = if session.running.is_some() { SessionEnd::Cancelled } else { SessionEnd::Completed };
+        let is_first = session.ended.is_none();
         session.ended.get_or_insert(end);
-        Ok(Some(Ending { running: session.running }))
+        Ok(Some(Ending { running: session.running, is_first }))
+    }
+
+    async fn alive(&self, alive_since: Timestamp) -> Result<u64, StorageError> {
+        let state = self.state();
+        Ok(state.sessions.values().filter(|entry| entry.session.is_alive(alive_since)).count() as u64)
     }
 }
 
@@ -203,16 +209,19 @@ impl History for Memory {
         Ok(true)
     }
 
-    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError> {
+    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError> {
         let mut state = self.state();
         state.forget_prompts(|_, prompt| prompt.ended.is_some() && prompt.created_at < time);
         let idle: Vec<_> = state.idle_order.iter().take_while(|(at, _)| *at < time).cloned().collect();
+        let mut expired = Vec::new();
         for (_, name) in idle {
-            if state.sessions[&name].session.running.is_none() {
+            let session = &state.sessions[&name].session;
+            if session.running.is_none() {
+                expired.extend(session.ended.is_none().then_some(session.token_count));
                 state.forget_session(&name);
             }
         }
-        Ok(false)
+        Ok(Forgotten { expired, more: false })
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 use engine::Engine;
+use futures::{Stream, stream};
 use ingest::Pipeline;
+use server::Patience;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,14 +19,15 @@ use tracing::{info, warn};
 
 use super::{ConfigFlag, print};
 use crate::running::Announcement;
-use crate::settings::{self, AuthMode, Environment, Flags, Settings, Sources};
-use crate::{logging, wiring};
+use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, Sources};
+use crate::{files, logging, wiring};
 
 /// Runs the server.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It prints its address once it is ready and logs to standard error; RUST_LOG=debug makes it say more. SIGTERM or
-Ctrl-C stops it: running prompts end with the error `interrupted`, which says that they may be asked again.")]
+Ctrl-C stops it: it takes no new prompts, and running ones may end within server.drain_seconds. Those that do not, or
+all of them at a second SIGTERM or Ctrl-C, end with the error `interrupted`, which says that they may be asked again.")]
 pub(super) struct Serve {
     #[command(flatten)]
     config: ConfigFlag,
@@ -43,6 +46,7 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
     for remark in settings::remarks(&settings, &tree, environment) {
         warn!("{remark}");
     }
+    files::raise_limit(&settings);
     Runtime::new()?.block_on(listen(&settings))
 }
 
@@ -54,7 +58,7 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let wired = wiring::server(settings).await?;
     warn_if_open(settings);
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
-    let stop = stop_signal()?;
+    let stop = stop_signals()?;
     let announcement = announce(settings, listener.local_addr()?);
     // It serves also if nobody can read this.
     let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
@@ -65,13 +69,7 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     beside.spawn(keep_house(wired.parts.engine.clone(), settings.storage.retention));
     beside.spawn(embed_the_rest(wired.pipeline));
-    let server_settings = server::Settings {
-        body_bytes: settings.limits.body_bytes,
-        ingest_body_bytes: settings.limits.ingest_body_bytes,
-        question_chars: settings.limits.question_chars,
-        allowed_origins: settings.server.allowed_origins.clone(),
-    };
-    let served = server::serve(listener, wired.parts, server_settings, stop).await;
+    let served = server::serve(listener, wired.parts, server_settings(settings), stop).await;
     beside.shutdown().await;
     // While the data folder is still this process's: whoever comes next announces itself after that.
     drop(announcement);
@@ -79,6 +77,26 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     served?;
     info!("stopped");
     Ok(())
+}
+
+fn server_settings(settings: &Settings) -> server::Settings {
+    let (server, limits) = (&settings.server, &settings.limits);
+    let network = |network: &Network| server::Network { address: network.address, prefix: network.prefix };
+    server::Settings {
+        body_bytes: limits.body_bytes,
+        ingest_body_bytes: limits.ingest_body_bytes,
+        question_chars: limits.question_chars,
+        allowed_origins: server.allowed_origins.clone(),
+        drain: server.drain,
+        patience: Patience {
+            connections: limits.connections,
+            head: server.head,
+            idle: server.idle,
+            unread: server.unread,
+        },
+        requests_per_minute: limits.requests_per_minute,
+        trusted_proxies: server.trusted_proxies.iter().map(network).collect(),
+    }
 }
 
 /// Tells commands that this server runs. One that cannot be told of serves all the same.
@@ -125,17 +143,18 @@ fn what_to_do(error: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Resolves on SIGTERM or Ctrl-C.
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+/// A word for each SIGTERM or Ctrl-C.
+fn stop_signals() -> io::Result<impl Stream<Item = ()>> {
+    let terminate = signal(SignalKind::terminate())?;
+    let interrupt = signal(SignalKind::interrupt())?;
+    Ok(stream::unfold((terminate, interrupt), async |(mut terminate, mut interrupt)| {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         info!("stopping");
-    })
+        Some(((), (terminate, interrupt)))
+    }))
 }
 
 fn warn_if_open(settings: &Settings) {

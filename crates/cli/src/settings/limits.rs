@@ -14,6 +14,8 @@ pub(crate) struct LimitSettings {
     pub(crate) concurrent_streams: usize,
     /// Clients that read at once.
     pub(crate) readers: usize,
+    /// Connections at once.
+    pub(crate) connections: usize,
     /// Bytes of a request's body.
     pub(crate) body_bytes: usize,
     /// Bytes of a body that brings documents.
@@ -25,7 +27,7 @@ pub(crate) struct LimitSettings {
     /// Bytes of an answer.
     pub(crate) answer_bytes: usize,
     /// Requests of one client address in a minute; 0 is no limit.
-    pub(crate) requests_per_minute: usize,
+    pub(crate) requests_per_minute: u32,
 }
 
 /// `[sessions]`
@@ -50,6 +52,7 @@ pub(crate) struct StreamSettings {
 pub(super) struct TypedLimits {
     concurrent_streams: u64,
     readers: u64,
+    connections: u64,
     body_bytes: u64,
     ingest_body_bytes: u64,
     model_queue: u64,
@@ -63,6 +66,7 @@ impl Default for TypedLimits {
         Self {
             concurrent_streams: 100,
             readers: 10_000,
+            connections: 12_000,
             body_bytes: 1_048_576,
             ingest_body_bytes: 67_108_864,
             model_queue: 8,
@@ -111,12 +115,17 @@ impl TypedLimits {
         LimitSettings {
             concurrent_streams: number("concurrent_streams", self.concurrent_streams, 1..=1_000_000),
             readers: number("readers", self.readers, 1..=10_000_000),
+            connections: number("connections", self.connections, 1..=10_000_000),
             body_bytes: number("body_bytes", self.body_bytes, BYTES),
             ingest_body_bytes: number("ingest_body_bytes", self.ingest_body_bytes, BYTES),
             model_queue: number("model_queue", self.model_queue, 0..=1_000_000),
             question_chars: number("question_chars", self.question_chars, 1..=100_000_000),
             answer_bytes: number("answer_bytes", self.answer_bytes, ANSWER_BYTES),
-            requests_per_minute: number("requests_per_minute", self.requests_per_minute, 0..=1_000_000),
+            requests_per_minute: checks.number(
+                "limits.requests_per_minute",
+                self.requests_per_minute,
+                0..=1_000_000,
+            ),
         }
     }
 }

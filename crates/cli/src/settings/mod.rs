@@ -51,7 +51,7 @@ pub(crate) use mistake::suggestion;
 pub(crate) use models::EmbeddedModel;
 pub(crate) use providers::{ProviderKind, ProviderSettings};
 pub(crate) use remarks::remarks;
-pub(crate) use server::AuthMode;
+pub(crate) use server::{AuthMode, Network};
 pub(crate) use show::show;
 pub(crate) use sources::{Environment, Flags, SettingsFile, Sources};
 pub(crate) use storage::{Durability, StorageKind};

@@ -6,16 +6,7 @@ use super::tree::Tree;
 use super::{Environment, Settings};
 
 /// Settings that are read and checked, and that nothing uses yet.
-const UNUSED: &[&str] = &[
-    "server.trusted_proxies",
-    "server.drain_seconds",
-    "index.url",
-    "index.api_key_env",
-    "index.collection",
-    "storage.url",
-    "live.url",
-    "limits.requests_per_minute",
-];
+const UNUSED: &[&str] = &["index.url", "index.api_key_env", "index.collection", "storage.url", "live.url"];
 
 /// A sentence for everything that was set in vain.
 pub(crate) fn remarks(settings: &Settings, tree: &Tree, environment: &Environment) -> Vec<String> {
@@ -67,12 +58,8 @@ mod tests {
     #[test]
     fn what_nothing_uses_yet_is_told_if_it_was_changed() {
         assert_eq!(remarks_on(include_str!("../../../../docs/wellspring.example.toml"), &[]), "");
-        let remarks = remarks_on(
-            "[limits]\nreaders = 5\nrequests_per_minute = 60\n[index]\ncollection = 'mine'\n",
-            &[],
-        );
-        let expected = "index.collection (test.toml, line 5): nothing uses this setting yet\n\
-                        limits.requests_per_minute (test.toml, line 3): nothing uses this setting yet";
+        let remarks = remarks_on("[limits]\nreaders = 5\n[index]\ncollection = 'mine'\n", &[]);
+        let expected = "index.collection (test.toml, line 4): nothing uses this setting yet";
         assert_eq!(remarks, expected);
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
-use super::checks::{ANY_TIME, Checks, in_seconds};
+use super::checks::{ANY_TIME, Checks, SOME_TIME, in_seconds};
 use super::secret::shown;
 
 /// `[server]`
@@ -22,6 +22,15 @@ pub(crate) struct ServerSettings {
     /// How long running prompts may go on after the server was told to stop.
     #[serde(rename = "drain_seconds", serialize_with = "in_seconds")]
     pub(crate) drain: Duration,
+    /// How long the head of a request may take to come.
+    #[serde(rename = "head_seconds", serialize_with = "in_seconds")]
+    pub(crate) head: Duration,
+    /// How long a connection may wait for its next request.
+    #[serde(rename = "idle_seconds", serialize_with = "in_seconds")]
+    pub(crate) idle: Duration,
+    /// How long a client may leave unread what it is sent.
+    #[serde(rename = "unread_seconds", serialize_with = "in_seconds")]
+    pub(crate) unread: Duration,
 }
 
 /// `[auth]`
@@ -58,6 +67,9 @@ pub(super) struct TypedServer {
     allowed_origins: Vec<String>,
     trusted_proxies: Vec<String>,
     drain_seconds: f64,
+    head_seconds: f64,
+    idle_seconds: f64,
+    unread_seconds: f64,
 }
 
 impl Default for TypedServer {
@@ -67,6 +79,9 @@ impl Default for TypedServer {
             allowed_origins: Vec::new(),
             trusted_proxies: Vec::new(),
             drain_seconds: 20.0,
+            head_seconds: 30.0,
+            idle_seconds: 75.0,
+            unread_seconds: 30.0,
         }
     }
 }
@@ -79,6 +94,9 @@ impl TypedServer {
             allowed_origins: each(checks, "server.allowed_origins", &self.allowed_origins, origin),
             trusted_proxies: each(checks, "server.trusted_proxies", &self.trusted_proxies, network),
             drain: checks.seconds("server.drain_seconds", self.drain_seconds, ANY_TIME),
+            head: checks.seconds("server.head_seconds", self.head_seconds, SOME_TIME),
+            idle: checks.seconds("server.idle_seconds", self.idle_seconds, SOME_TIME),
+            unread: checks.seconds("server.unread_seconds", self.unread_seconds, SOME_TIME),
         }
     }
 }

@@ -51,7 +51,7 @@ async fn the_answer_and_its_sources_are_the_same_with_and_without_a_server() {
     let mut server = home.serve(&[], &variables).await;
     let through = home.run(&["ask", QUESTION], &variables).await;
     assert_eq!((through.code, through.out.as_str()), (Some(0), expected), "{}", through.err);
-    server.logged("path=\"/api/generation/stream\" status=200").await;
+    server.logged("\"path\":\"/api/generation/stream\",\"status\":200").await;
     let named = Home::new().run(&["ask", QUESTION, "-k", "1", "--server", &server.url()], &[]).await;
     assert_eq!(named.code, Some(0), "{}", named.err);
     assert_eq!(named.out, "word0 word1 word2 \n\nSources:\n  [1] Pumps  pumps.md:1-3\n");

@@ -124,6 +124,15 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    /// How many bytes of memory it has.
+    pub(crate) fn memory(&self) -> u64 {
+        let process = self.process.id().expect("it runs");
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is told");
+        let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().expect("it is a number");
+        kilobytes * 1024
+    }
+
     /// Reads its log up to a line with this in it.
     pub(crate) async fn logged(&mut self, words: &str) -> String {
         loop {

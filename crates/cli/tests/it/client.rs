@@ -43,6 +43,11 @@ pub(crate) async fn get_with(server: &Server, path: &str, headers: &str) -> io::
     send(server, &format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", server.address)).await
 }
 
+/// Deletes something.
+pub(crate) async fn delete(server: &Server, path: &str) -> io::Result<Response> {
+    send(server, &format!("DELETE {path} HTTP/1.0\r\nHost: {}\r\n\r\n", server.address)).await
+}
+
 async fn send(server: &Server, request: &str) -> io::Result<Response> {
     let mut socket = TcpStream::connect(&server.address).await?;
     socket.write_all(request.as_bytes()).await?;
@@ -99,10 +104,15 @@ impl Response {
     }
 
     /// The body of a plain answer.
-    pub(crate) async fn json(mut self) -> Value {
+    pub(crate) async fn text(mut self) -> String {
         let mut body = String::new();
         let read = soon("a body", self.body.read_to_string(&mut body)).await;
         read.expect("the connection holds");
-        serde_json::from_str(&body).expect("a body is JSON")
+        body
+    }
+
+    /// The same as JSON.
+    pub(crate) async fn json(self) -> Value {
+        serde_json::from_str(&self.text().await).expect("a body is JSON")
     }
 }

@@ -36,14 +36,14 @@ async fn check_says_ok_with_the_name_of_the_file() {
 #[tokio::test]
 async fn check_tells_what_was_set_in_vain() {
     let home = Home::new();
-    home.write("mine.toml", "[limits]\nrequests_per_minute = 60\n");
+    home.write("mine.toml", "[index]\ncollection = 'mine'\n");
     let ran =
         home.run(&["config", "check", "--config", "mine.toml"], &[("WELLSPRING_SERVER_BIND", "a:1")]).await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let lines: Vec<_> = ran.out.lines().collect();
     assert_eq!(
         lines[..2],
-        ["ok: mine.toml", "  limits.requests_per_minute (mine.toml, line 2): nothing uses this setting yet"]
+        ["ok: mine.toml", "  index.collection (mine.toml, line 2): nothing uses this setting yet"]
     );
     assert!(lines[2].contains("WELLSPRING_SERVER_BIND"), "{}", ran.out);
 }

@@ -1,6 +1,6 @@
 //! What the log tells, and what it must not tell.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testing::{FakeModel, fake_text};
 
 use crate::binary::Home;
@@ -17,7 +17,8 @@ async fn a_prompt_is_logged_by_its_ids_and_without_its_text() {
     ];
     let server = Home::new().serve(&[], &variables).await;
     let started = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
-    let prompt = json!({"sessionId": started["sessionId"], "prompt": "what did Ada earn?"});
+    let prompt =
+        json!({"sessionId": started["sessionId"], "prompt": "what did Ada earn?", "idempotencyKey": "again"});
     let traceparent = format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n");
     let response = post(&server, "/api/generation/stream", &traceparent, &prompt).await;
     assert_eq!(response.header("x-trace-id"), TRACE);
@@ -25,9 +26,13 @@ async fn a_prompt_is_logged_by_its_ids_and_without_its_text() {
     response.answer().await;
 
     let log = server.stopped().await;
-    let ended = log.lines().find(|line| line.contains("prompt ended")).unwrap_or_else(|| panic!("{log}"));
-    assert!(ended.contains(TRACE) && ended.contains(&id), "{ended}");
-    assert!(ended.contains("provider=\"local\"") && ended.contains("tokens=16"), "{ended}");
+    let lines = log.lines().map(|line| serde_json::from_str(line).expect("a machine reads JSON"));
+    let ended =
+        lines.into_iter().find(|line: &Value| line["message"] == "prompt ended").expect("it is logged");
+    let expected = json!({"prompt": id, "session": started["sessionId"], "trace": TRACE, "key": "again", "name": "prompt"});
+    assert_eq!(ended["span"], expected);
+    assert_eq!((&ended["level"], &ended["provider"]), (&json!("INFO"), &json!("local")), "{ended}");
+    assert_eq!((&ended["outcome"], &ended["tokens"]), (&json!("done"), &json!(16)), "{ended}");
     assert!(!log.contains("Ada"), "{log}");
     assert!(!log.contains(&fake_text(2)), "{log}");
 }

@@ -3,6 +3,7 @@
 mod ask;
 mod binary;
 mod breaker;
+mod burst;
 mod chat;
 mod client;
 mod config;
@@ -14,6 +15,7 @@ mod full_disk;
 mod ingest;
 mod ingest_crash;
 mod logs;
+mod measured;
 mod models;
 #[path = "../../../models/tests/it/files_hub.rs"]
 mod models_hub;
@@ -21,4 +23,5 @@ mod models_hub;
 mod mounts;
 mod search;
 mod serve;
+mod slow_readers;
 mod stop;

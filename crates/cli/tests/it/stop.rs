@@ -1,17 +1,38 @@
-//! How a server stops: every client is told, and nobody is waited for who has read it.
+//! How a server stops: it takes no new prompts, running ones have their grace, every client is told, and nobody is
+//! waited for who has read it.
 
-use testing::FakeModel;
+use std::time::{Duration, Instant};
 
-use crate::binary::Home;
-use crate::client::{ask, get};
+use serde_json::json;
+use testing::{Ending, FakeModel};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::binary::{Home, Server, soon};
+use crate::client::{ask, get, post};
+
+/// A server whose model is the fake, and whose prompts have so many seconds when it stops.
+async fn server(fake: &FakeModel, model: &str, grace: &str) -> Server {
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", model),
+        ("WELLSPRING__SERVER__DRAIN_SECONDS", grace),
+        ("MAX_CONCURRENT_STREAMS", "200"),
+    ];
+    Home::new().serve(&[], &variables).await
+}
+
+/// Waits until it has ended, and checks that it ended well and waited for nobody in vain.
+async fn check_end(server: Server) {
+    let ran = server.ended().await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.lines().last().unwrap_or_default().contains("\"message\":\"stopped\""), "{}", ran.err);
+    assert!(!ran.err.contains("in time"), "it waited for nobody in vain: {}", ran.err);
+}
 
 async fn check_that_it_stops_on(signal: &str) {
     let fake = FakeModel::start().await;
-    let variables = [
-        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
-        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,stall=3"),
-    ];
-    let server = Home::new().serve(&[], &variables).await;
+    let server = server(&fake, "fake,stall=3", "0").await;
     let mut response = ask(&server, "why?").await;
     assert_eq!(response.delta().await.expect("the answer has begun")["type"], "token");
 
@@ -22,12 +43,8 @@ async fn check_that_it_stops_on(signal: &str) {
     assert_eq!(error["metadata"]["retryable"], true);
     let ready = get(&server, "/health/ready").await.map(|response| response.status);
     assert!(ready.as_ref().is_ok_and(|status| *status == 503) || ready.is_err(), "{ready:?}");
-
-    let ran = server.ended().await;
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.err.trim_end().ends_with("stopped"), "{}", ran.err);
-    assert!(!ran.err.contains("in time"), "it waited for nobody in vain: {}", ran.err);
-    fake.wait_until(|requests| requests.iter().all(|seen| seen.ending != testing::Ending::Running)).await;
+    check_end(server).await;
+    fake.wait_until(|requests| requests.iter().all(|seen| seen.ending != Ending::Running)).await;
 }
 
 #[tokio::test]
@@ -38,4 +55,84 @@ async fn a_service_manager_stops_it() {
 #[tokio::test]
 async fn ctrl_c_stops_it() {
     check_that_it_stops_on("INT").await;
+}
+
+#[tokio::test]
+async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
+    let fake = FakeModel::start().await;
+    let mut server = server(&fake, "fake,tokens=30,pace=50ms", "600").await;
+    let session = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
+    let mut response = ask(&server, "why?").await;
+    response.delta().await.expect("the answer has begun");
+
+    server.signal("TERM").await;
+    server.logged("no new prompts are taken").await;
+    assert_eq!(get(&server, "/health/ready").await.unwrap().status, 503);
+    assert_eq!(get(&server, "/health/live").await.unwrap().status, 200);
+    let prompt = json!({"sessionId": session["sessionId"], "prompt": "and why?"});
+    let refused = post(&server, "/api/generation/stream", "", &prompt).await;
+    assert_eq!((refused.status, &refused.json().await["code"]), (503, &"interrupted".into()));
+
+    let (_, done) = response.answer().await;
+    assert_eq!((&done["type"], &done["metadata"]["tokenCount"]), (&"done".into(), &30.into()));
+    check_end(server).await;
+}
+
+#[tokio::test]
+async fn a_second_word_ends_the_grace_at_once() {
+    let fake = FakeModel::start().await;
+    let mut server = server(&fake, "fake,stall=3", "600").await;
+    let mut response = ask(&server, "why?").await;
+    response.delta().await.expect("the answer has begun");
+    server.signal("TERM").await;
+    server.logged("no new prompts are taken").await;
+    server.signal("TERM").await;
+    let (_, error) = response.answer().await;
+    assert_eq!(error["metadata"]["code"], "interrupted");
+    check_end(server).await;
+}
+
+#[tokio::test]
+async fn two_hundred_clients_are_told_and_nobody_holds_it_up() {
+    const GRACE: Duration = Duration::from_secs(2);
+    let fake = FakeModel::start().await;
+    let mut server = server(&fake, "fake,tokens=100000,pace=20ms", "2").await;
+    let mut streams = Vec::new();
+    for _ in 0..200 {
+        let mut stream = ask(&server, "why?").await;
+        stream.delta().await.expect("the answer has begun");
+        streams.push(stream);
+    }
+    // Two connections that ask for nothing, one of them after it was answered.
+    let mut silent = TcpStream::connect(&server.address).await.unwrap();
+    let mut idle = get_and_stay(&server).await;
+
+    server.signal("TERM").await;
+    let told = Instant::now();
+    server.logged("no new prompts are taken").await;
+    assert_eq!(soon("the end of an idle connection", idle.read(&mut [0; 1])).await.unwrap(), 0);
+    let mut readers: Vec<_> = streams.into_iter().map(|stream| tokio::spawn(stream.answer())).collect();
+    // One of them reads nothing any more.
+    readers.pop().expect("there are many").abort();
+    for reader in readers {
+        let (_, error) = reader.await.expect("a stream is read to its end");
+        assert_eq!(error["metadata"]["code"], "interrupted", "{error}");
+    }
+    let ran = server.ended().await;
+    let took = told.elapsed();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(GRACE <= took && took <= GRACE + Duration::from_secs(1), "it took {took:?}: {}", ran.err);
+    let _ = soon("the end of a silent connection", silent.read(&mut [0; 1])).await;
+}
+
+/// A connection that is kept after an answer.
+async fn get_and_stay(server: &Server) -> TcpStream {
+    let mut connection = TcpStream::connect(&server.address).await.unwrap();
+    let request = format!("GET /health/live HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"{\"status\":\"live\"}") {
+        soon("an answer", connection.read_buf(&mut answer)).await.unwrap();
+    }
+    connection
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Claim, Ending, Exchange, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run, Session,
-    SessionId, Sessions, StorageError, Timestamp, Turn, Which,
+    Batch, Claim, Ending, Exchange, Forgotten, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run,
+    Session, SessionId, Sessions, StorageError, Timestamp, Turn, Which,
 };
 use storage::{Durability, Durable, DurableSettings, JournalLimits};
 use tempfile::TempDir;
@@ -132,6 +132,10 @@ impl Sessions for Mortal {
     async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError> {
         self.durable().await.end(who, id).await
     }
+
+    async fn alive(&self, alive_since: Timestamp) -> Result<u64, StorageError> {
+        self.durable().await.alive(alive_since).await
+    }
 }
 
 #[async_trait]
@@ -198,7 +202,7 @@ impl History for Mortal {
         self.durable().await.delete_session(who, id).await
     }
 
-    async fn forget_before(&self, time: Timestamp) -> Result<bool, StorageError> {
+    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError> {
         self.durable().await.forget_before(time).await
     }
 }

@@ -1,17 +1,30 @@
-//! Health calls for orchestrators.
+//! Health calls, for orchestrators and for people.
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use dialects::health;
+use dialects::health::{self, Overall};
 
 use crate::refusal::json;
 use crate::serve::App;
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/health/live", get(live)).route("/health/ready", get(ready))
+    Router::new()
+        .route("/health", get(all))
+        .route("/health/live", get(live))
+        .route("/health/ready", get(ready))
+}
+
+/// How every part is.
+async fn all(State(app): State<App>) -> Response {
+    let (overall, parts) = app.watch.look_at_all(&app.engine).await;
+    let status = match overall {
+        Overall::Healthy | Overall::Degraded => StatusCode::OK,
+        Overall::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    json(status, health::report(overall, &parts, app.engine.now()))
 }
 
 /// The process works.

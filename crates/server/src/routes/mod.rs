@@ -5,6 +5,7 @@ mod generation;
 mod health;
 mod history;
 mod knowledge;
+mod operations;
 mod staged;
 
 use std::str::FromStr;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Router<App> {
         .merge(health::routes())
         .merge(history::routes())
         .merge(knowledge::routes())
+        .merge(operations::routes())
         .merge(staged::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use domain::{Catalog, Embedder, Index, Journal, NothingFound, Provider, Retriever};
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
+use futures::stream;
 use ingest::Pipeline;
 use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
-use server::{Parts, Settings};
+use server::{Parts, Patience, Settings};
 use storage::{Knowledge, Memory, MemoryLimits};
 use testing::{FailingCatalog, FailingJournal, FakeModel, PausedClock, ScriptedRetriever};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 use crate::world::World;
 
@@ -68,6 +69,10 @@ impl Setup {
                 ingest_body_bytes: 1 << 26,
                 question_chars: 100_000,
                 allowed_origins: Vec::new(),
+                drain: Duration::ZERO,
+                patience: Patience::default(),
+                requests_per_minute: 0,
+                trusted_proxies: Vec::new(),
             },
             embedding_model: Some("fake".to_owned()),
             retriever: Some(Arc::new(ScriptedRetriever::nothing())),
@@ -187,8 +192,8 @@ impl Setup {
         let engine = Engine::new(ports, routes, self.limits, self.answering);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
-        let (stop, stopped) = oneshot::channel();
-        let stopped = async { drop(stopped.await) };
+        let (stop, stopped) = mpsc::unbounded_channel();
+        let stopped = stream::unfold(stopped, async |mut words| words.recv().await.map(|word| (word, words)));
         let parts = Parts { engine, embedder, knowledge };
         let serving = tokio::spawn(server::serve(listener, parts, self.settings, stopped));
         World { address, fake, journal, catalog, stop, serving }

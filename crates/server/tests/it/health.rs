@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
+use crate::client::Call;
 use crate::harness::{Kind, Setup};
 use crate::world::World;
 
@@ -45,6 +46,53 @@ async fn an_orchestrator_learns_that_the_server_lives_and_is_ready() {
     let services = json!({"embedding": {"status": "up"}, "index": {"status": "up"}});
     let ready = json!({"status": "ready", "services": services});
     assert_eq!(world.get("/health/ready").await.json(200).await, ready);
+}
+
+#[tokio::test]
+async fn the_health_of_every_part_is_told_together() {
+    let setup = Setup::of("fake").unreachable("spare", Kind::OpenAi);
+    let world = setup.start().await;
+    let health = world.get("/health").await.json(200).await;
+    assert_eq!(health["status"], "degraded");
+    let services = health["services"].as_object().expect("there are services");
+    let up: Vec<_> =
+        services.iter().map(|(name, service)| (name.as_str(), service["status"].as_str())).collect();
+    let expected = [
+        ("embedding", Some("up")),
+        ("index", Some("up")),
+        ("providers.local", Some("up")),
+        ("providers.spare", Some("down")),
+        ("storage", Some("up")),
+    ];
+    assert_eq!(up, expected);
+    assert!(services["providers.spare"]["message"].as_str().is_some_and(|why| !why.is_empty()), "{health}");
+    assert!(services["storage"]["latency_ms"].as_f64().is_some_and(|latency| latency >= 0.0), "{health}");
+    assert!(health["timestamp"].as_str().is_some_and(|at| at.ends_with('Z')), "{health}");
+}
+
+#[tokio::test]
+async fn a_server_that_can_answer_nobody_is_unhealthy() {
+    let world = Setup::of("fake").start().await;
+    assert_eq!(world.get("/health").await.json(200).await["status"], "healthy");
+
+    let world = Setup::of("fake").start().await;
+    world.journal.fail_appends(true);
+    let health = world.get("/health").await.json(503).await;
+    assert_eq!(
+        (&health["status"], &health["services"]["storage"]["status"]),
+        (&json!("unhealthy"), &json!("down"))
+    );
+
+    let world = Setup::new().unreachable("local", Kind::Ollama).start().await;
+    assert_eq!(world.get("/health").await.json(503).await["status"], "unhealthy");
+}
+
+#[tokio::test]
+async fn whoever_finds_the_server_learns_what_it_is() {
+    let world = Setup::of("fake").start().await;
+    let root = world.call(Call::get("/").header("Accept", "application/json")).await.json(200).await;
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(root, json!({"name": "Wellspring", "version": version, "docs": "/docs", "health": "/health"}));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testing::{Ending, FailingCatalog, FailingJournal, FakeModel, Seen};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::client::{Answer, Call, in_time};
@@ -23,7 +23,7 @@ pub(crate) struct World {
     pub(crate) fake: FakeModel,
     pub(crate) journal: Arc<FailingJournal>,
     pub(crate) catalog: Arc<FailingCatalog>,
-    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) stop: mpsc::UnboundedSender<()>,
     pub(crate) serving: JoinHandle<io::Result<()>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{Principal, PromptId, SessionId, Timestamp};
+use domain::{Forgotten, Principal, PromptId, SessionId, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::sqlite::uuid;
@@ -35,15 +35,8 @@ pub(super) fn session(
     Ok(Some(prompts))
 }
 
-/// What a slice has forgotten.
-pub(super) struct Forgotten {
-    pub(super) prompts: Vec<PromptId>,
-    /// Whether there is more to forget.
-    pub(super) more: bool,
-}
-
-/// Removes some prompts that ended before a time, then some sessions that were idle since.
-pub(super) fn slice(db: &Connection, before: Timestamp) -> rusqlite::Result<Forgotten> {
+/// Removes some prompts that ended before a time, then some sessions that were idle since. Tells which prompts.
+pub(super) fn slice(db: &Connection, before: Timestamp) -> rusqlite::Result<(Vec<PromptId>, Forgotten)> {
     let started = Instant::now();
     let old: Vec<(String, PromptId)> = db
         .prepare_cached(
@@ -60,17 +53,20 @@ pub(super) fn slice(db: &Connection, before: Timestamp) -> rusqlite::Result<Forg
         prompts.push(*prompt);
     }
     if !old.is_empty() {
-        return Ok(Forgotten { prompts, more: true });
+        return Ok((prompts, Forgotten { expired: Vec::new(), more: true }));
     }
-    let sessions = db
+    let sessions: Vec<(u64, bool)> = db
         .prepare_cached(
             "DELETE FROM sessions WHERE (tenant, id) IN (
                 SELECT tenant, id FROM sessions WHERE last_active_at < ?1 AND NOT EXISTS (
                     SELECT 1 FROM prompts WHERE prompts.tenant = sessions.tenant AND prompts.session = sessions.id)
-                LIMIT ?2)",
+                LIMIT ?2) RETURNING token_count, ended IS NULL",
         )?
-        .execute(params![before.micros(), SLICE_ROWS])?;
-    Ok(Forgotten { prompts, more: sessions > 0 })
+        .query_map(params![before.micros(), SLICE_ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    let more = !sessions.is_empty();
+    let expired = sessions.into_iter().filter_map(|(tokens, expired)| expired.then_some(tokens)).collect();
+    Ok((prompts, Forgotten { expired, more }))
 }
 
 fn forget_prompt(db: &Connection, tenant: &str, prompt: PromptId) -> rusqlite::Result<()> {

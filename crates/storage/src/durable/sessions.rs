@@ -94,5 +94,18 @@ pub(super) fn end(db: &Connection, who: &Principal, id: SessionId) -> rusqlite::
     let end = if session.running.is_some() { "cancelled" } else { "completed" };
     db.prepare_cached("UPDATE sessions SET ended = coalesce(ended, ?) WHERE tenant = ? AND id = ?")?
         .execute(params![end, who.tenant, id.0.as_bytes()])?;
-    Ok(Some(Ending { running: session.running }))
+    Ok(Some(Ending { running: session.running, is_first: session.ended.is_none() }))
+}
+
+/// How many are alive: those that did something lately, and those in which a prompt runs for long.
+pub(super) fn alive(db: &Connection, alive_since: Timestamp) -> rusqlite::Result<u64> {
+    let lately = "SELECT count(*) FROM sessions WHERE last_active_at > ? AND ended IS NULL";
+    let busy = "SELECT count(*) FROM prompts JOIN sessions \
+        ON sessions.tenant = prompts.tenant AND sessions.id = prompts.session \
+        WHERE prompts.status = 'in-flight' AND sessions.last_active_at <= ? AND sessions.ended IS NULL";
+    let mut sum = 0;
+    for count in [lately, busy] {
+        sum += db.prepare_cached(count)?.query_row([alive_since.micros()], |row| row.get::<_, u64>(0))?;
+    }
+    Ok(sum)
 }

@@ -84,7 +84,7 @@ async fn check_reads(folder: &Folder, store: &Durable) {
 async fn forget_a_tenth(store: &Durable, sessions: u64) {
     let mut slices = Times::default();
     let before = at(sessions / 10);
-    while slices.time(store.forget_before(before)).await.unwrap() {}
+    while slices.time(store.forget_before(before)).await.unwrap().more {}
     println!("forgotten in {} slices", slices.0.len());
     slices.print("a slice");
     let oldest = store.sessions(&who(), None, usize::MAX >> 1).await.unwrap().pop().unwrap();

@@ -186,16 +186,22 @@ async fn what_is_old_is_forgotten_slice_by_slice_and_nothing_else(store: &impl S
     let running = start(store, new_prompt(session(store, 0).await, "running?", 1)).await;
     let idle = session(store, 0).await;
 
-    let mut slices = Vec::new();
+    let ended = session(store, 0).await;
+    store.end(&who(), ended).await.unwrap();
+
+    let (mut slices, mut expired) = (Vec::new(), Vec::new());
     loop {
         let began = Instant::now();
-        let more = store.forget_before(at(500)).await.unwrap();
+        let forgotten = store.forget_before(at(500)).await.unwrap();
         slices.push(began.elapsed());
+        expired.extend(forgotten.expired);
         assert!(slices.len() < 1_000, "it ends");
-        if !more {
+        if !forgotten.more {
             break;
         }
     }
+    expired.sort_unstable();
+    assert_eq!(expired, [vec![0], vec![1; 100]].concat(), "tokens are told of those that nobody has ended");
     println!("{} slices, the longest {:?}", slices.len(), slices.iter().max().unwrap());
     for (session, prompt) in old {
         assert_eq!(store.find(&who(), session).await, Ok(None));

@@ -99,10 +99,10 @@ async fn a_session_ends_once_and_says_what_ran_in_it(store: &impl Store) {
     let (idle, busy) = (session(store, 0).await, session(store, 0).await);
     let running = start(store, new_prompt(busy, "why?", 0)).await;
     let id = running.id();
-    assert_eq!(store.end(&who(), idle).await, Ok(Some(Ending { running: None })));
-    assert_eq!(store.end(&who(), busy).await, Ok(Some(Ending { running: Some(id) })));
+    assert_eq!(store.end(&who(), idle).await, Ok(Some(Ending { running: None, is_first: true })));
+    assert_eq!(store.end(&who(), busy).await, Ok(Some(Ending { running: Some(id), is_first: true })));
     running.end(store, cancelled(Cause::SessionEnded), 1).await;
-    assert_eq!(store.end(&who(), busy).await, Ok(Some(Ending { running: None })));
+    assert_eq!(store.end(&who(), busy).await, Ok(Some(Ending { running: None, is_first: false })));
     assert_eq!(find(store, idle).await.ended, Some(SessionEnd::Completed));
     assert_eq!(find(store, busy).await.ended, Some(SessionEnd::Cancelled), "the first end holds");
     assert_eq!(store.end(&who(), SessionId::new(at(0))).await, Ok(None));

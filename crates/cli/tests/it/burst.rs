@@ -1,0 +1,101 @@
+//! Many clients at once, gone at once; and one too many.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::json;
+use testing::FakeModel;
+use tokio::time::sleep;
+
+use crate::binary::{Home, Server};
+use crate::client::{Response, ask, get, post};
+
+async fn server(fake: &FakeModel, model: &str, streams: &str) -> Server {
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", model),
+        ("WELLSPRING__STREAMS__RESUME_SECONDS", "1"),
+        ("MAX_CONCURRENT_STREAMS", streams),
+    ];
+    Home::new().serve(&[], &variables).await
+}
+
+/// Asks, and tells how long the first token took.
+async fn first_token(server: &Server) -> Duration {
+    let session = post(server, "/api/generation/session", "", &json!({})).await.json().await;
+    let body = json!({"sessionId": session["sessionId"], "prompt": "why?"});
+    let asked_at = Instant::now();
+    let mut stream = post(server, "/api/generation/stream", "", &body).await;
+    assert_eq!(stream.delta().await.expect("the answer begins")["type"], "token");
+    asked_at.elapsed()
+}
+
+/// Asks, and reads a little of the answer.
+async fn begun(server: &Server) -> Response {
+    let mut stream = ask(server, "why?").await;
+    stream.delta().await.expect("the answer begins");
+    stream
+}
+
+#[tokio::test]
+async fn a_crowd_that_leaves_at_once_leaves_nothing_behind() {
+    let clients = if std::env::var_os("WELLSPRING_SOAK").is_some() { 1_000 } else { 100 };
+    let fake = FakeModel::start().await;
+    let server = server(&fake, "fake,tokens=2000,pace=10ms", "1000").await;
+    first_token(&server).await;
+    let before = server.memory();
+
+    let crowd = join_all((0..clients).map(|_| begun(&server))).await;
+    drop(crowd);
+    sleep(Duration::from_secs(2)).await;
+    let waited = first_token(&server).await;
+    let after = server.memory();
+    println!(
+        "{clients} clients: {waited:?} to a first token after them; {before} bytes before, {after} after"
+    );
+    assert!(waited < Duration::from_millis(100), "{waited:?}");
+    assert!(after < 2 * before, "{before} bytes before, {after} after");
+}
+
+#[tokio::test]
+async fn one_stream_too_many_is_refused_and_readers_are_bounded() {
+    let fake = FakeModel::start().await;
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,stall=3"),
+        ("WELLSPRING__LIMITS__READERS", "120"),
+        ("WELLSPRING__SERVER__DRAIN_SECONDS", "0"),
+    ];
+    let server = Home::new().serve(&[], &variables).await;
+    let streams = join_all((0..100).map(|_| begun(&server))).await;
+    let session = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
+    let body = json!({"sessionId": session["sessionId"], "prompt": "why?"});
+    let refused = post(&server, "/api/generation/stream", "", &body).await;
+    assert_eq!((refused.status, refused.header("retry-after").parse()), (503, Ok(1)));
+    assert_eq!(refused.json().await["code"], "overloaded");
+
+    let path = format!("/api/generation/prompts/{}/stream", streams[0].header("x-prompt-id"));
+    let joined = join_all((0..40).map(|_| get(&server, &path))).await;
+    let statuses: Vec<_> = joined.iter().flatten().map(|response| response.status).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 20, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 503).count(), 20, "{statuses:?}");
+}
+
+#[tokio::test]
+async fn a_remote_provider_answers_within_a_second() {
+    let fake = FakeModel::start().await;
+    let server = server(&fake, "fake,delay=200ms", "100").await;
+    let session = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
+    for question in ["How does water run?", "And why does it do that?"] {
+        let body = json!({"sessionId": session["sessionId"], "prompt": question});
+        let asked_at = Instant::now();
+        let mut stream = post(&server, "/api/generation/stream", "", &body).await;
+        stream.delta().await.expect("the answer begins");
+        let waited = asked_at.elapsed();
+        assert!(
+            (Duration::from_millis(200)..Duration::from_secs(1)).contains(&waited),
+            "{question} {waited:?}"
+        );
+        stream.answer().await;
+    }
+}

@@ -1,0 +1,121 @@
+//! Clients that do not read: they hold little, hold nobody up, and are not waited for without end.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::json;
+use testing::FakeModel;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::binary::{Home, Server, soon};
+use crate::client::{ask, post};
+
+const STALLED: usize = 100;
+const MOST_BYTES: u64 = 64 * 1024;
+
+async fn server(fake: &FakeModel, unread_seconds: &str) -> Server {
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,tokens=30000"),
+        ("WELLSPRING__PROVIDERS__PACED__KIND", "ollama"),
+        ("WELLSPRING__PROVIDERS__PACED__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__PACED__MODEL", "fake,tokens=100,pace=10ms"),
+        ("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama"),
+        ("WELLSPRING__GENERATION__MAX_TOKENS", "30000"),
+        ("WELLSPRING__SERVER__UNREAD_SECONDS", unread_seconds),
+        ("WELLSPRING__SERVER__DRAIN_SECONDS", "0"),
+    ];
+    Home::new().serve(&[], &variables).await
+}
+
+/// A long answer, several megabytes of deltas, that was read to its end.
+async fn long_answer(server: &Server) -> String {
+    let stream = ask(server, "why?").await;
+    let prompt = stream.header("x-prompt-id").to_owned();
+    assert_eq!(stream.answer().await.1["metadata"]["tokenCount"], 30_000);
+    prompt
+}
+
+/// A client that asks for a whole answer, reads where it begins, and no more. Little of it fits on its side.
+async fn stalled(server: &Server, prompt: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("there are sockets");
+    socket.set_recv_buffer_size(4096).expect("it can be small");
+    let address = server.address.parse().expect("it is an address");
+    let mut connection = socket.connect(address).await.expect("the server listens");
+    let request =
+        format!("GET /api/generation/prompts/{prompt}/stream HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    connection.write_all(request.as_bytes()).await.expect("the server takes it");
+    let mut begun = [0; 200];
+    soon("the beginning", connection.read_exact(&mut begun)).await.expect("it answers");
+    assert!(begun.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&begun));
+    connection
+}
+
+/// What the system holds for clients of this server that have not taken it.
+fn unsent(server: &Server) -> Vec<u64> {
+    let port = server.address.rsplit_once(':').expect("it has a port").1.parse::<u16>().expect("a number");
+    let table = fs::read_to_string("/proc/net/tcp").expect("the system tells");
+    let from_server = |fields: &Vec<&str>| fields[1].ends_with(&format!(":{port:04X}")) && fields[3] == "01";
+    let connections = table.lines().skip(1).map(|line| line.split_whitespace().collect()).filter(from_server);
+    let queued = connections.map(|fields| fields[4].split_once(':').expect("two queues").0.to_owned());
+    queued.map(|queued| u64::from_str_radix(&queued, 16).expect("hexadecimal")).collect()
+}
+
+/// The time between two tokens that only one in a hundred exceeds, over some streams that are read.
+async fn slow_gap(server: &Server) -> Duration {
+    let gaps = join_all((0..10).map(|_| async {
+        let session = post(server, "/api/generation/session", "", &json!({})).await.json().await;
+        let body = json!({"sessionId": session["sessionId"], "prompt": "why?", "provider": "paced"});
+        let mut stream = post(server, "/api/generation/stream", "", &body).await;
+        let (mut gaps, mut last) = (Vec::new(), None);
+        while stream.delta().await.is_some() {
+            let now = Instant::now();
+            gaps.extend(last.replace(now).map(|last| now - last));
+        }
+        gaps
+    }));
+    let mut gaps = gaps.await.concat();
+    gaps.sort_unstable();
+    gaps[gaps.len() * 99 / 100]
+}
+
+#[tokio::test]
+async fn a_hundred_stalled_readers_hold_little_and_hold_nobody_up() {
+    let fake = FakeModel::start().await;
+    let server = server(&fake, "600").await;
+    let prompt = long_answer(&server).await;
+    let first = stalled(&server, &prompt).await;
+    let usual = slow_gap(&server).await;
+    let before = server.memory();
+
+    let connections = join_all((0..STALLED).map(|_| stalled(&server, &prompt))).await;
+    let slow = slow_gap(&server).await;
+    let in_process = server.memory().saturating_sub(before) / STALLED as u64;
+    let in_system = unsent(&server).into_iter().max().expect("there are connections");
+    println!(
+        "each holds {in_process} + {in_system} bytes; the slow gap was {usual:?}, and is {slow:?} with them"
+    );
+    assert!(
+        in_process + in_system <= MOST_BYTES,
+        "{in_process} bytes in the process, {in_system} in the system"
+    );
+    assert!(slow <= 2 * usual.max(Duration::from_millis(20)), "{usual:?} without them, {slow:?} with them");
+    drop((first, connections));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_given_up_and_the_log_says_why() {
+    let fake = FakeModel::start().await;
+    let mut server = server(&fake, "0.5").await;
+    let prompt = long_answer(&server).await;
+    let mut connection = stalled(&server, &prompt).await;
+    let line = server.logged("does not read").await;
+    assert!(line.contains(&connection.local_addr().unwrap().to_string()), "{line}");
+    let mut rest = Vec::new();
+    let read = soon("the end", connection.read_to_end(&mut rest)).await;
+    assert!(read.is_err(), "what it had not read is gone");
+    // Whoever reads gets all of it, as before.
+    assert_eq!(long_answer(&server).await.len(), prompt.len());
+}

@@ -1,0 +1,168 @@
+//! What was measured, in the text format that Prometheus reads. Every metric is announced from the start, also one
+//! that has no value yet. Labels are names of the settings and words of ours, never anything a client sent.
+
+mod page;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use axum::response::Response;
+use dialects::failure_code;
+use domain::{PromptStatus, StageName, Standing};
+use engine::{Histogram, ModelTotals, Totals};
+use tracing::warn;
+
+use crate::door::PROMPT_ID;
+use crate::refusal::Code;
+use crate::serve::App;
+use page::{Kind, Page, Unit};
+
+/// Prometheus' text format.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Requests that were refused, by the code of the refusal.
+#[derive(Default)]
+pub(crate) struct Refused {
+    by_code: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Refused {
+    /// Counts a response, if it is a refusal. One that names a prompt tells how that ended, which is counted there.
+    pub(crate) fn count(&self, response: &Response) {
+        if let Some(Code(code)) = response.extensions().get()
+            && !response.headers().contains_key(PROMPT_ID)
+        {
+            *self.by_code.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+        }
+    }
+
+    fn totals(&self) -> BTreeMap<&'static str, u64> {
+        self.by_code.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// All metrics as they are now.
+pub(crate) async fn text(app: &App) -> String {
+    let mut page = Page::default();
+    let totals = app.engine.totals();
+    answers(&mut page, &totals);
+    prompts(&mut page, &totals, app.refused.totals());
+    finding(&mut page, &totals);
+    sessions(&mut page, &totals, app).await;
+    providers(&mut page, &app.engine.provider_standings());
+    page.into_text()
+}
+
+/// How models answer.
+fn answers(page: &mut Page, totals: &Totals) {
+    let mut histograms = |name, help, of: fn(&ModelTotals) -> &Histogram| {
+        page.family(name, Kind::Histogram, help);
+        for ((provider, model), totals) in &totals.models {
+            page.histogram(&[("provider", provider), ("model", model)], of(totals), Unit::Seconds);
+        }
+    };
+    histograms(
+        "gen_ai_server_time_to_first_token_seconds",
+        "From a prompt to the first token of its answer.",
+        |totals| &totals.first_token,
+    );
+    histograms(
+        "gen_ai_server_time_per_output_token_seconds",
+        "From one token of an answer to the next, on average over the answer.",
+        |totals| &totals.between_tokens,
+    );
+    histograms("gen_ai_server_request_duration_seconds", "From a prompt to its end.", |totals| {
+        &totals.request
+    });
+    let (mut tokens, mut paces) = (BTreeMap::<_, u64>::new(), BTreeMap::new());
+    for ((provider, _), totals) in &totals.models {
+        *tokens.entry(&**provider).or_default() += totals.tokens;
+        paces.extend(totals.pace.map(|pace| (&**provider, pace)));
+    }
+    page.family("wellspring_tokens_total", Kind::Counter, "Tokens of answers.");
+    tokens.into_iter().for_each(|(provider, tokens)| page.sample(&[("provider", provider)], tokens));
+    page.family("wellspring_tokens_per_second", Kind::Gauge, "The pace of the answer that ended last.");
+    paces.into_iter().for_each(|(provider, pace)| page.sample(&[("provider", provider)], pace));
+}
+
+/// How prompts end, and what is refused.
+fn prompts(page: &mut Page, totals: &Totals, refused: BTreeMap<&'static str, u64>) {
+    page.family("wellspring_prompts_total", Kind::Counter, "Prompts that have ended.");
+    for (outcome, count) in &totals.outcomes {
+        let outcome = match outcome {
+            PromptStatus::Done => "done",
+            PromptStatus::Cancelled => "cancelled",
+            PromptStatus::Error => "error",
+            PromptStatus::InFlight => continue,
+        };
+        page.sample(&[("outcome", outcome)], count);
+    }
+    let mut errors = refused;
+    for (kind, count) in &totals.failures {
+        *errors.entry(failure_code(*kind)).or_default() += count;
+    }
+    page.family(
+        "wellspring_errors_total",
+        Kind::Counter,
+        "Prompts that failed, and requests that were refused.",
+    );
+    errors.into_iter().for_each(|(code, count)| page.sample(&[("code", code)], count));
+    page.family(
+        "wellspring_cancel_seconds",
+        Kind::Histogram,
+        "From a client's cancel to the end of its prompt.",
+    );
+    page.histogram(&[], &totals.cancels, Unit::Seconds);
+}
+
+/// How long finding takes.
+fn finding(page: &mut Page, totals: &Totals) {
+    page.family(
+        "wellspring_retrieval_seconds",
+        Kind::Histogram,
+        "How long a stage of finding passages took.",
+    );
+    for (stage, took) in &totals.stages {
+        let stage = match stage {
+            StageName::Rewriting => "rewriting",
+            StageName::Retrieval => "retrieval",
+            StageName::Reranking => "reranking",
+        };
+        page.histogram(&[("stage", stage)], took, Unit::Seconds);
+    }
+}
+
+/// What there is now.
+async fn sessions(page: &mut Page, totals: &Totals, app: &App) {
+    page.family("wellspring_active_streams", Kind::Gauge, "Prompts that run.");
+    page.sample(&[], app.engine.running_prompts());
+    page.family("wellspring_active_sessions", Kind::Gauge, "Sessions in which prompts may be asked.");
+    match app.engine.active_sessions().await {
+        Ok(sessions) => page.sample(&[], sessions),
+        Err(reason) => warn!(%reason, "sessions cannot be counted"),
+    }
+    page.family(
+        "wellspring_session_tokens",
+        Kind::Histogram,
+        "Tokens of a session's answers, once it is over.",
+    );
+    page.histogram(&[], &totals.session_tokens, Unit::Whole);
+}
+
+/// How those stand who generate. One that nobody looks at is neither up nor down.
+fn providers(page: &mut Page, standings: &BTreeMap<String, Standing>) {
+    page.family("wellspring_provider_up", Kind::Gauge, "Whether a provider would answer.");
+    for (provider, standing) in standings {
+        if let Some(health) = &standing.health {
+            page.sample(&[("provider", provider)], u8::from(health.is_ok()));
+        }
+    }
+    page.family(
+        "wellspring_breaker_open",
+        Kind::Gauge,
+        "Whether a provider is left alone because it failed.",
+    );
+    for (provider, standing) in standings {
+        page.sample(&[("provider", provider)], u8::from(standing.breaker_open));
+    }
+}

@@ -1,0 +1,105 @@
+//! The text format of Prometheus: families with their samples. Pure.
+
+use std::fmt::{Display, Write};
+
+use engine::Histogram;
+
+/// What a sample's labels say.
+pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
+
+/// A page of metrics, family by family.
+#[derive(Default)]
+pub(super) struct Page {
+    text: String,
+    family: &'static str,
+}
+
+/// What the samples of a family mean.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// How many of the units that a histogram counts make one of those it is told in.
+#[derive(Clone, Copy)]
+pub(super) enum Unit {
+    /// Kept as microseconds.
+    Seconds,
+    /// Kept as they are.
+    Whole,
+}
+
+impl Page {
+    /// Announces a family; the samples that follow belong to it.
+    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        self.line(format_args!("# HELP {name} {help}"));
+        self.line(format_args!("# TYPE {name} {kind}"));
+        self.family = name;
+    }
+
+    /// One value.
+    pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
+        let name = self.family;
+        self.line(format_args!("{name}{} {value}", braced(labels, None)));
+    }
+
+    /// A histogram's values: how many were up to each bound, what they sum up to, how many there were.
+    pub(super) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram, unit: Unit) {
+        let name = self.family;
+        let scale = match unit {
+            Unit::Seconds => 1e6,
+            Unit::Whole => 1.0,
+        };
+        for (bound, count) in histogram.buckets() {
+            let bound = (bound as f64 / scale).to_string();
+            self.line(format_args!("{name}_bucket{} {count}", braced(labels, Some(&bound))));
+        }
+        let count = histogram.count();
+        self.line(format_args!("{name}_bucket{} {count}", braced(labels, Some("+Inf"))));
+        self.line(format_args!("{name}_sum{} {}", braced(labels, None), histogram.sum() as f64 / scale));
+        self.line(format_args!("{name}_count{} {count}", braced(labels, None)));
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    fn line(&mut self, line: impl Display) {
+        writeln!(self.text, "{line}").expect("a text takes every line");
+    }
+}
+
+/// Labels as they stand behind a name.
+fn braced(labels: Labels<'_>, bound: Option<&str>) -> String {
+    let labels = labels.iter().copied().chain(bound.map(|bound| ("le", bound)));
+    let labels: Vec<_> = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_is_announced_and_its_labels_are_quoted() {
+        let mut page = Page::default();
+        page.family("prompts_total", Kind::Counter, "Prompts.");
+        page.sample(&[("model", "a\"b\\c\nd"), ("provider", "local")], 3);
+        page.family("nothing_yet", Kind::Gauge, "Nothing.");
+        let expected = "# HELP prompts_total Prompts.\n# TYPE prompts_total counter\n\
+                        prompts_total{model=\"a\\\"b\\\\c\\nd\",provider=\"local\"} 3\n\
+                        # HELP nothing_yet Nothing.\n# TYPE nothing_yet gauge\n";
+        assert_eq!(page.into_text(), expected);
+    }
+}
