@@ -17,6 +17,7 @@ pub(crate) fn start_quietly(environment: &Environment) -> Result<(), String> {
     start_at("error", Form::Text, environment)
 }
 
+#[derive(Clone, Copy)]
 enum Form {
     Text,
     Json,

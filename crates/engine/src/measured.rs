@@ -142,13 +142,13 @@ impl Totals {
     }
 
     fn ended(&mut self, status: PromptStatus, failure: Option<FailureKind>) {
-        count(&mut self.outcomes, status);
-        failure.into_iter().for_each(|kind| count(&mut self.failures, kind));
+        count(&mut self.outcomes, &status);
+        failure.into_iter().for_each(|kind| count(&mut self.failures, &kind));
     }
 }
 
-fn count<T: PartialEq>(counters: &mut [(T, u64)], what: T) {
-    let counter = counters.iter_mut().find(|(known, _)| *known == what);
+fn count<T: PartialEq>(counters: &mut [(T, u64)], what: &T) {
+    let counter = counters.iter_mut().find(|(known, _)| known == what);
     counter.into_iter().for_each(|(_, count)| *count += 1);
 }
 

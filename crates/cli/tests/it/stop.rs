@@ -127,12 +127,12 @@ async fn two_hundred_clients_are_told_and_nobody_holds_it_up() {
 
 /// A connection that is kept after an answer.
 async fn get_and_stay(server: &Server) -> TcpStream {
-    let mut connection = TcpStream::connect(&server.address).await.unwrap();
+    let mut connection = TcpStream::connect(&server.address).await.expect("the server listens");
     let request = format!("GET /health/live HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
-    connection.write_all(request.as_bytes()).await.unwrap();
+    connection.write_all(request.as_bytes()).await.expect("the server reads");
     let mut answer = Vec::new();
     while !answer.ends_with(b"{\"status\":\"live\"}") {
-        soon("an answer", connection.read_buf(&mut answer)).await.unwrap();
+        soon("an answer", connection.read_buf(&mut answer)).await.expect("the server answers");
     }
     connection
 }
