@@ -97,8 +97,9 @@ async fn a_selection_is_the_only_thing_that_is_searched() {
         let world = World::named(name, FAKE, Fusion::Weighted).await;
         let text = format!("dogs bark {}\r\n\r\ncats 🙂 purr {}", "loud ".repeat(150), "soft ".repeat(150));
         let scope = Scope::Selection(text.as_str().into());
-        let (found, stages) =
-            world.retrieve(&Principal::local(), Query { scope, ..query("who purrs softly and soft") }).await;
+        let (found, stages) = world
+            .retrieve(&Principal::local(), Query { scope, ..query("who is soft, and purrs soft") })
+            .await;
         let passages: Vec<_> = found.passages.iter().map(|hit| &hit.passage).collect();
         assert_eq!(passages.len(), 2);
         assert!(passages[0].text.starts_with("cats 🙂 purr") && passages[0].lines == Some((3, 3)));
@@ -112,7 +113,7 @@ async fn a_selection_is_the_only_thing_that_is_searched() {
         let told = [(StageName::Retrieval, 2), (StageName::Reranking, 2)];
         assert_eq!(names_and_counts(&stages), told);
         let limited =
-            Query { scope: Scope::Selection(text.into()), limit: 1, ..query("who purrs softly and soft") };
+            Query { scope: Scope::Selection(text.into()), limit: 1, ..query("who is soft, and purrs soft") };
         assert_eq!(world.retrieve(&Principal::local(), limited).await.0.passages.len(), 1);
         assert_eq!(world.ask("purr").await.candidates, 3, "nothing of it was written");
     }
