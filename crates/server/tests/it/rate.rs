@@ -54,7 +54,11 @@ async fn it_is_told_in_the_words_of_the_dialect_that_was_called() {
     let world = world(1, &[]).await;
     world.get("/api/sessions").await;
     let refused = world.call(Call::post("/chat", "{}")).await.json(429).await;
-    assert_eq!((&refused["error_code"], &refused["code"]), (&json!("rate_limited"), &json!(null)), "{refused}");
+    assert_eq!(
+        (&refused["error_code"], &refused["code"]),
+        (&json!("rate_limited"), &json!(null)),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
