@@ -32,3 +32,20 @@ fn shortage(settings: &Settings, allowed: u64) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Environment, Flags, Sources};
+
+    #[test]
+    fn a_limit_below_what_the_settings_need_is_told_with_what_to_do() {
+        let sources = Sources { file: None, environment: &Environment::new(), flags: &Flags::default() };
+        let (settings, _) = Settings::load(&sources).unwrap_or_else(|problems| panic!("{problems}"));
+        let told = shortage(&settings, 1_024).unwrap();
+        for words in ["open 1024 files", "may need 12400", "limits.connections = 12000", "LimitNOFILE="] {
+            assert!(told.contains(words), "{told}");
+        }
+        assert_eq!(shortage(&settings, 12_400), None);
+    }
+}

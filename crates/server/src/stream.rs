@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::door::{PROMPT_ID, SESSION_ID};
 
 /// A long log leaves in frames of about this size, so that a slow client holds no more of it.
-const FRAME_BYTES: usize = 16 * 1024;
+const FRAME_BYTES: usize = 8 * 1024;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 

@@ -40,6 +40,7 @@ async fn begun(server: &Server) -> Response {
 #[tokio::test]
 async fn a_crowd_that_leaves_at_once_leaves_nothing_behind() {
     let clients = if std::env::var_os("WELLSPRING_SOAK").is_some() { 1_000 } else { 100 };
+    rlimit::increase_nofile_limit(u64::MAX).expect("the system lets it");
     let fake = FakeModel::start().await;
     let server = server(&fake, "fake,tokens=2000,pace=10ms", "1000").await;
     first_token(&server).await;

@@ -30,7 +30,7 @@ pub(crate) async fn post(server: &Server, path: &str, headers: &str, body: &Valu
     let (body, host) = (body.to_string(), &server.address);
     let length = body.len();
     let head = format!("POST {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: {length}\r\n{headers}\r\n");
-    send(server, &(head + &body)).await.expect("the server answers")
+    send(&server.address, &(head + &body)).await.expect("the server answers")
 }
 
 /// Gets a page; an error if nobody listens, or nobody answers.
@@ -40,16 +40,17 @@ pub(crate) async fn get(server: &Server, path: &str) -> io::Result<Response> {
 
 /// The same with more header lines.
 pub(crate) async fn get_with(server: &Server, path: &str, headers: &str) -> io::Result<Response> {
-    send(server, &format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", server.address)).await
+    send(&server.address, &format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", server.address)).await
 }
 
 /// Deletes something.
 pub(crate) async fn delete(server: &Server, path: &str) -> io::Result<Response> {
-    send(server, &format!("DELETE {path} HTTP/1.0\r\nHost: {}\r\n\r\n", server.address)).await
+    send(&server.address, &format!("DELETE {path} HTTP/1.0\r\nHost: {}\r\n\r\n", server.address)).await
 }
 
-async fn send(server: &Server, request: &str) -> io::Result<Response> {
-    let mut socket = TcpStream::connect(&server.address).await?;
+/// Sends a request to whoever listens there.
+pub(crate) async fn send(address: &str, request: &str) -> io::Result<Response> {
+    let mut socket = TcpStream::connect(address).await?;
     socket.write_all(request.as_bytes()).await?;
     let mut body = BufReader::new(socket);
     let mut head = String::new();

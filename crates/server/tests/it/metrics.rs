@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::NothingFound;
 use serde_json::json;
 
 use crate::client::Call;
@@ -75,8 +76,6 @@ async fn what_clients_are_told_is_what_is_counted() {
     world.stream(Encoding::Ndjson, &body).await.all().await.error("provider_error", true);
     world.try_ask(&question("nobody's")).await.refusal(400, "session_not_found").await;
     world.get("/nowhere").await.refusal(404, "not_found").await;
-    let chat = json!({"query": "why?", "session_id": other});
-    world.call(Call::post_json("/chat", &chat)).await.json(200).await;
 
     let samples = samples(&world).await;
     let local = "{provider=\"local\",model=\"fake\"}";
@@ -96,6 +95,16 @@ async fn what_clients_are_told_is_what_is_counted() {
     assert_eq!(value("wellspring_active_streams"), 0.0);
     assert_eq!(value("wellspring_active_sessions"), 2.0);
     assert!(value("wellspring_tokens_per_second{provider=\"local\"}") > 0.0);
+}
+
+#[tokio::test]
+async fn a_prompt_that_failed_is_counted_once_however_its_client_is_told() {
+    let world = Setup::of("fake,status=500").when_nothing_found(NothingFound::Answer).start().await;
+    let failed = world.call(Call::post_json("/chat", &json!({"query": "why?"}))).await.json(503).await;
+    assert_eq!(failed["error_code"], "agent_unavailable");
+    let samples = samples(&world).await;
+    assert_eq!(samples["wellspring_errors_total{code=\"provider_unavailable\"}"], 1.0);
+    assert_eq!(samples.get("wellspring_errors_total{code=\"agent_unavailable\"}"), None);
 }
 
 #[tokio::test]
