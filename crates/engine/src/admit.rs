@@ -41,9 +41,12 @@ impl Engine {
         if self.shared.running.is_closed() {
             return Err(Rejection::Stopping);
         }
-        let session = self.open(who, &ask).await?;
-        let name = ask.question.provider.as_deref();
-        let provider = self.shared.providers.choose(name, session.owner.as_deref())?.clone();
+        let session = self.shared.ports.sessions.find(who, ask.session).await?;
+        if session.is_none() && ask.opening != Opening::Made {
+            return Err(Rejection::SessionNotUsable);
+        }
+        let owner = session.as_ref().and_then(|session| session.owner.as_deref());
+        let provider = self.shared.providers.choose(ask.question.provider.as_deref(), owner)?.clone();
         let mut refused = Rejection::Stopping;
         for _ in 0..CLAIMS {
             match self.claim(who, &ask, &provider).await? {
@@ -66,18 +69,6 @@ impl Engine {
             }
         }
         Err(refused)
-    }
-
-    /// The session that is asked in; one that a question may begin is made.
-    async fn open(&self, who: &Principal, ask: &Ask) -> Result<Session, Rejection> {
-        let sessions = &self.shared.ports.sessions;
-        let found = sessions.find(who, ask.session).await?;
-        if let (None, Opening::Made) = (&found, ask.opening) {
-            let new = Session::new(ask.session, NewSession::default(), self.shared.ports.clock.now());
-            sessions.create(who, new).await?;
-            return sessions.find(who, ask.session).await?.ok_or(Rejection::SessionNotUsable);
-        }
-        found.ok_or(Rejection::SessionNotUsable)
     }
 
     fn validate(&self, ask: &Ask) -> Result<(), Rejection> {
@@ -124,9 +115,16 @@ impl Engine {
         let journal = &self.shared.ports.journal;
         let permit = self.reader_permit();
         let mut claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
-        if matches!(claim, Claim::NoRoom) {
+        let makes_session =
+            |claim: &Claim| matches!(claim, Claim::SessionUnknown) && ask.opening == Opening::Made;
+        if matches!(claim, Claim::NoRoom) || makes_session(&claim) {
             let starting = self.shared.starting.read().await;
             if let Ok(slot) = self.shared.streams.clone().try_acquire_owned() {
+                // Not before there is a stream for it: nothing is left of who is refused.
+                if makes_session(&claim) {
+                    let new = Session::new(ask.session, NewSession::default(), self.shared.ports.clock.now());
+                    self.shared.ports.sessions.create(who, new).await?;
+                }
                 let new = self.new_prompt(ask, provider, true);
                 return self.start(who, new, ask, provider, permit?, slot).await;
             }
@@ -134,6 +132,9 @@ impl Engine {
             drop(starting);
             drop(self.shared.starting.write().await);
             claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
+            if makes_session(&claim) {
+                return Ok(Admitted::NoStream);
+            }
         }
         self.admit_to_running(who, ask, claim, permit?).await
     }

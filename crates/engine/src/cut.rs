@@ -113,7 +113,7 @@ fn densest(pieces: &[Piece], room: usize) -> Option<RangeInclusive<usize>> {
     best.map(|(_, _, row)| row)
 }
 
-/// The first words of a piece that is too long by itself.
+/// The first words of a piece that is too long by itself, or its first characters if one word is.
 fn beginning(
     text: &str,
     piece: Range<usize>,
@@ -123,7 +123,16 @@ fn beginning(
     let words = text[piece.clone()].split_inclusive(char::is_whitespace);
     let fitting = words.take_while(|word| room.checked_sub(count(word)).map(|rest| room = rest).is_some());
     let length: usize = fitting.map(str::len).sum();
-    (length > 0).then_some(piece.start..piece.start + length)
+    if length > 0 {
+        return Some(piece.start..piece.start + length);
+    }
+    // Some scripts have no spaces, nor has all that machines write: then it is the first characters.
+    let ends: Vec<usize> = text[piece.clone()]
+        .char_indices()
+        .map(|(at, character)| piece.start + at + character.len_utf8())
+        .collect();
+    let fitting = ends.partition_point(|&end| count(&text[piece.start..end]) <= room);
+    fitting.checked_sub(1).map(|last| piece.start..ends[last])
 }
 
 struct Piece {
@@ -203,7 +212,10 @@ pub(crate) mod tests {
     fn a_sentence_that_is_too_long_keeps_its_first_words() {
         let fitted = fit(vec![passage(&"word ".repeat(100))], "question", 20, words);
         assert_eq!(texts(&fitted), ["word word word word word word word word word word"]);
-        assert!(fit(vec![passage(&"x".repeat(10_000))], "question", 20, str::len).is_empty());
+        let characters = |text: &str| text.chars().count();
+        let fitted = fit(vec![passage(&"ß".repeat(10_000))], "question", 40, characters);
+        assert_eq!(texts(&fitted), ["ß".repeat(19)]);
+        assert!(fit(vec![passage(&"x".repeat(10_000))], "question", 20, characters).is_empty());
     }
 
     #[test]

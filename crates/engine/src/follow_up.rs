@@ -4,6 +4,7 @@
 use domain::Turn;
 
 use crate::sentences;
+use crate::way::NOTHING_FOUND;
 use crate::words::is_stop_word;
 
 /// No more of an earlier question or answer is looked for than this.
@@ -19,7 +20,7 @@ pub fn standalone(question: &str, conversation: &[Turn]) -> Option<String> {
         parts.push(beginning(&last.question));
     }
     let answer = sentences::pieces(&last.answer).into_iter().next().map(|first| &last.answer[first]);
-    parts.extend(answer.map(beginning));
+    parts.extend(answer.map(beginning).filter(|said| *said != NOTHING_FOUND));
     Some(parts.join(" "))
 }
 

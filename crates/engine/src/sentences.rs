@@ -12,7 +12,7 @@ pub(crate) fn pieces(text: &str) -> Vec<Range<usize>> {
         if at < next || !begun || !ends_piece(text, at, character) {
             continue;
         }
-        let rest = text[at + 1..].trim_start_matches(CLOSING).trim_start();
+        let rest = text[at + character.len_utf8()..].trim_start_matches(CLOSING).trim_start();
         next = text.len() - rest.len();
         pieces.push(start..next);
         (start, begun) = (next, false);
@@ -28,7 +28,7 @@ const CLOSING: [char; 5] = [')', '"', '\'', '”', '’'];
 /// Whether a sentence or a line ends with this character.
 fn ends_piece(text: &str, at: usize, character: char) -> bool {
     match character {
-        '\n' | '\r' => true,
+        '\n' | '\r' | '。' | '！' | '？' => true,
         '.' | '!' | '?' => {
             let rest = &text[at + 1..];
             let mut following = rest.trim_start_matches(CLOSING).chars();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{
-    Accepted, Cause, Ended, Failure, FinishReason, NothingFound, Outcome, Passages, Provider, Step,
+    Accepted, Cause, Ended, Failure, FinishReason, NothingFound, Outcome, Passages, Provider, Scope, Step,
     StorageError, Text,
 };
 
@@ -15,7 +15,7 @@ use crate::live::Live;
 use crate::writer::Writer;
 
 /// What is said when nothing was found and no model is asked.
-const NOTHING_FOUND: &str = "Nothing was found in the documents for this question.";
+pub(crate) const NOTHING_FOUND: &str = "Nothing was found in the documents for this question.";
 
 /// What a prompt asks, and whom.
 pub(crate) struct Work {
@@ -64,7 +64,11 @@ impl Engine {
         writer: &mut Writer,
     ) -> Result<Ended, Stop> {
         let Accepted { question, follows, .. } = *work.accepted;
-        let conversation = halts.unless(self.remember(&live.who, follows)).await??;
+        let conversation = match question.scope {
+            Scope::Knowledge { .. } => halts.unless(self.remember(&live.who, follows)).await??,
+            // Only the selection is context: what was said before may quote the documents.
+            Scope::Selection(_) => Vec::new(),
+        };
         let query = self.rewrite(&question, &conversation, &work.provider, halts, writer).await?;
         let found = self.retrieve(live, &query, &question, halts, writer).await?.passages;
         let count = found.len();

@@ -202,5 +202,5 @@ fn without_blank_lines_around(text: &str) -> &str {
 }
 
 fn unavailable(StorageError(reason): StorageError) -> Failure {
-    Failure::new(FailureKind::Unavailable, format!("the catalog cannot be read: {reason}"))
+    Failure::new(FailureKind::Retrieval, format!("the catalog cannot be read: {reason}"))
 }

@@ -206,7 +206,12 @@ impl History for Durable {
         let said = self.database.read(move |db| prompts::newest_turns(db, &tenant, session, limit)).await?;
         let mut exchanges = Vec::with_capacity(said.len());
         for prompt in said.into_iter().rev() {
-            let log = self.read(who, prompt).await?.unwrap_or_default();
+            // A log that cannot be read costs its own exchange, and no other.
+            let log = self.read(who, prompt).await.unwrap_or_else(|reason| {
+                tracing::warn!(%prompt, %reason, "an exchange is left out of its conversation");
+                None
+            });
+            let log = log.unwrap_or_default();
             exchanges.extend(Exchange::of(log.iter().flat_map(|batch| batch.iter())));
         }
         Ok(exchanges)

@@ -30,7 +30,7 @@ async fn a_running_server_is_asked_and_says_the_same() {
     let mut server = home.serve(&[], &variables).await;
     let through = home.run(&search, &variables).await;
     assert_eq!((through.code, through.err.as_str()), (Some(0), ""));
-    server.logged("path=\"/api/query\" status=200").await;
+    server.logged("\"path\":\"/api/query\",\"status\":200").await;
     assert_eq!(through.out, alone.out);
     let hits: Value = serde_json::from_str(&through.out).expect("JSON");
     assert_eq!(hits[0]["filePath"], "pumps.md");

@@ -171,7 +171,7 @@ async fn whoever_joins_by_key_leaves_as_its_own_request_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_is_the_last_ten_messages_in_a_selection_too() {
+async fn memory_is_the_last_ten_messages_and_nothing_in_a_selection() {
     let mut world = World::new();
     let id = world.session().await;
     for number in 0..8 {
@@ -179,9 +179,10 @@ async fn memory_is_the_last_ten_messages_in_a_selection_too() {
     }
     let expected: Vec<Turn> =
         (3..8).map(|number| turn(&format!("{number}?"), &format!("answer {number}"))).collect();
-    let mut selecting = chat(id, "last?");
+    assert_eq!(world.told(chat(id, "last?"), "answer").await, expected);
+    let mut selecting = chat(id, "and here?");
     selecting.question.scope = Scope::Selection("some words".into());
-    assert_eq!(world.told(selecting, "answer").await, expected);
+    assert_eq!(world.told(selecting, "answer").await, []);
 }
 
 #[tokio::test(start_paused = true)]

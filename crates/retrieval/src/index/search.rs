@@ -9,7 +9,7 @@ use super::best::Scored;
 use super::entry::Fields;
 use super::scope::Scope;
 use super::snapshot::Snapshot;
-use super::{dense, internal, lexical};
+use super::{dense, lexical};
 
 /// The candidates: those found by words first, in their order, then the others.
 pub(crate) fn search(
@@ -60,15 +60,18 @@ fn join(
 
 fn check_dimension(snapshot: &Snapshot, search: &Search) -> Result<(), Failure> {
     match (&search.vector, snapshot.dimension()) {
-        (Some(vector), Some(dimension)) if vector.len() != dimension => Err(internal(format!(
-            "the question's vector has {} numbers and those of the index have {dimension}: \
-             run `wellspring reindex`",
-            vector.len(),
-        ))),
+        (Some(vector), Some(dimension)) if vector.len() != dimension => {
+            let message = format!(
+                "the question's vector has {} numbers and those of the index have {dimension}: \
+                 run `wellspring reindex`",
+                vector.len(),
+            );
+            Err(Failure::new(FailureKind::Retrieval, message))
+        }
         _ => Ok(()),
     }
 }
 
 fn unreadable(error: &io::Error) -> Failure {
-    Failure::new(FailureKind::Unavailable, format!("the index cannot be read: {error}"))
+    Failure::new(FailureKind::Retrieval, format!("the index cannot be read: {error}"))
 }

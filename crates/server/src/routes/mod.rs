@@ -34,8 +34,8 @@ pub(crate) fn all() -> Router<App> {
 
 /// Whose words a refusal of this path is told in.
 pub(crate) fn words(path: &str) -> Words {
-    let is_below = |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    if matches!(path, "/chat" | "/chat/stream") || is_below("/chat/stream") || is_below("/conversations") {
+    let is_in = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
+    if matches!(path, "/chat" | "/chat/stream") || is_in("/chat/stream/") || is_in("/conversations/") {
         Words::Chat
     } else {
         Words::Generation

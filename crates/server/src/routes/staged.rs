@@ -32,8 +32,11 @@ async fn session(State(app): State<App>, id: InPath) -> Result<Response, Refusal
     let prompt = session.running.ok_or_else(staged::nothing_runs)?;
     let mut reader = app.engine.observe(&who, prompt).await?;
     let mut session = staged::Session::new();
-    while let Some(Some(batch)) = poll_fn(|cx| reader.poll_next(cx)).now_or_never() {
+    // A prompt that has just been claimed has its first batch in a moment.
+    let mut next = poll_fn(|cx| reader.poll_next(cx)).await;
+    while let Some(batch) = next {
         batch.iter().for_each(|event| session.take(event));
+        next = poll_fn(|cx| reader.poll_next(cx)).now_or_never().flatten();
     }
     // It may have ended since the session was looked up.
     if !session.is_active() {

@@ -182,6 +182,11 @@ async fn nothing_of_a_refused_question_is_left() {
     world.call(Call::post_json(CHAT, &refused)).await.chat_refusal(422, "validation_error").await;
     world.get(&format!("/conversations/{ID}")).await.chat_refusal(404, "not_found").await;
     assert_eq!(world.fake.chats(), []);
+
+    let full = Setup::of("fake").limits(|limits| limits.concurrent_streams = 0).start().await;
+    let question = json!({"query": "why?", "session_id": ID});
+    full.call(Call::post_json(CHAT, &question)).await.chat_refusal(503, "overloaded").await;
+    full.get(&format!("/conversations/{ID}")).await.chat_refusal(404, "not_found").await;
 }
 
 #[tokio::test]

@@ -71,6 +71,9 @@ async fn the_newest_messages_are_told_the_oldest_of_them_first() {
         let messages = messages(&world, &session, query).await;
         let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
         assert_eq!(roles, expected, "{query}");
+        let asked: Vec<_> = messages.iter().filter(|message| message["role"] == "user").collect();
+        let questions = &["one", "two"][2 - asked.len()..];
+        assert!(asked.iter().map(|message| &message["content"]).eq(questions), "{query}: {asked:?}");
     }
     for bad in ["0", "101", "-1", "x", "", "2.5"] {
         let refused = world.get(&format!("/conversations/{session}?limit={bad}")).await;
