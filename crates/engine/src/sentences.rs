@@ -103,6 +103,6 @@ mod tests {
 
     #[test]
     fn characters_of_many_bytes_are_never_cut() {
-        check("Größe. 数据。🙂 Ende.", &["Größe.", "数据。🙂 Ende."]);
+        check("Größe. 数据。🙂 Ende.", &["Größe.", "数据。", "🙂 Ende."]);
     }
 }
