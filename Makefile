@@ -7,7 +7,10 @@ CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp 
 DATA ?=
 DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
-.PHONY: run fake test soak eval eval-answers bench bench-embed bench-ingest bench-search eval-dialogues setup setup-tests
+# What has to be fast is compiled for this machine's processor; the script says more.
+CARGO = scripts/cargo-fast
+
+.PHONY: run fake test soak eval eval-answers eval-dialogues bench bench-embed bench-ingest bench-models bench-search setup setup-tests
 
 define QUESTIONS
 
@@ -25,14 +28,14 @@ export QUESTIONS
 ## there is something to ask about (what did not change is not read again), says what to ask, and starts the server.
 ## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
 run: setup
-	cargo run --release --package cli -- models pull --quiet $(CONFIG)
-	-cargo run --quiet --release --package cli -- ingest $(CONFIG) $(DOCUMENTATION)
+	$(CARGO) run --release --package cli -- models pull --quiet $(CONFIG)
+	-$(CARGO) run --quiet --release --package cli -- ingest $(CONFIG) $(DOCUMENTATION)
 	@printf '%s\n' "$$QUESTIONS"
-	cargo run --quiet --release --package cli -- serve $(ARGS)
+	$(CARGO) run --quiet --release --package cli -- serve $(ARGS)
 
 ## A model server with no model in it, to try things with; docs/quickstart.md shows how.
 fake: setup
-	cargo run --release --package testing --bin fake-model -- $(ARGS)
+	$(CARGO) run --release --package testing --bin fake-model -- $(ARGS)
 
 ## Everything that must hold: format, lints, all tests.
 test: setup-tests
@@ -48,48 +51,54 @@ soak: setup-tests
 ## in docs/retrieval.md.
 eval: setup
 	@test -n "$(DATA)" || { echo 'make eval: say where the collections are, as in DATA=../collections' >&2; exit 2; }
-	cargo run --quiet --release --package cli -- models pull --quiet $(CONFIG)
+	$(CARGO) run --quiet --release --package cli -- models pull --quiet $(CONFIG)
 	@for corpus in $(DATA)/*/corpus.jsonl; do \
-		cargo run --quiet --release --package cli -- eval --parts $(ARGS) "$${corpus%/*}" || exit 1; \
+		$(CARGO) run --quiet --release --package cli -- eval --parts $(ARGS) "$${corpus%/*}" || exit 1; \
 	done
 
 ## How good what is found for questions is that go on from earlier ones, as asked and as rewritten, in conversations about
 ## this project's own documentation. The figures are in docs/retrieval.md.
 eval-dialogues: setup
-	cargo run --quiet --release --package cli -- models pull --quiet $(CONFIG)
-	cargo run --quiet --release --package cli -- eval --dialogues $(ARGS) fixtures/dialogues
+	$(CARGO) run --quiet --release --package cli -- models pull --quiet $(CONFIG)
+	$(CARGO) run --quiet --release --package cli -- eval --dialogues $(ARGS) fixtures/dialogues
 
 ## How good the answers of each model are, and of quotes beside them, on questions about this project's own
 ## documentation and, with DATA=DIR, on the collections of a folder that have answers.jsonl (their odd half). The figures
 ## are in docs/models.md. It takes hours; MOST=50 asks fewer questions.
 MODELS = quotes smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
 eval-answers: setup
-	cargo build --quiet --release --package cli
+	$(CARGO) build --quiet --release --package cli
 	target/release/wellspring models pull --quiet $(CONFIG) $(filter-out quotes,$(MODELS))
 	@scripts/eval-answers "$(DATA)" "$(MOST)" $(MODELS)
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup
-	cargo build --quiet --release --package cli --package testing --package bench
-	cargo run --quiet --release --package bench -- $(ARGS)
+	$(CARGO) build --quiet --release --package cli --package testing --package bench
+	$(CARGO) run --quiet --release --package bench -- $(ARGS)
 
 ## The embedder side by side with ONNX Runtime; needs Python, and fetches ONNX Runtime into the cache directory.
 bench-embed: setup
-	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
-	cargo build --quiet --release --package bench --bin embed
-	python="$$(bench/embed/setup)" && cargo run --quiet --release --package bench --bin embed -- --python "$$python" $(ARGS)
+	$(CARGO) run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	$(CARGO) build --quiet --release --package bench --bin embed
+	python="$$(bench/embed/setup)" && $(CARGO) run --quiet --release --package bench --bin embed -- --python "$$python" $(ARGS)
 
 ## How fast files are taken in, beside the embedder alone.
 bench-ingest: setup
-	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
-	cargo run --quiet --release --package bench --bin ingest -- $(ARGS)
+	$(CARGO) run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	$(CARGO) run --quiet --release --package bench --bin ingest -- $(ARGS)
+
+## Chat models beside a bare loop over llama.cpp: speed of writing, and time to the first token through the server. Pulled
+## models only; `make bench-models ARGS="--model NAME"` takes one of them.
+bench-models: setup
+	$(CARGO) build --quiet --release --package cli --package bench
+	$(CARGO) run --quiet --release --package bench --bin models -- $(ARGS)
 
 ## How long a search takes with 100,000 chunks, and in an index of a million; the figures are in docs/retrieval.md.
 bench-search: setup
-	cargo run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
-	cargo build --quiet --release --package bench --bin search
-	cargo run --quiet --release --package bench --bin search -- $(ARGS)
-	cargo run --quiet --release --package bench --bin search -- --chunks 1000000 --questions 20 --index-only
+	$(CARGO) run --quiet --release --package cli -- models pull --quiet granite-embedding-30m-english
+	$(CARGO) build --quiet --release --package bench --bin search
+	$(CARGO) run --quiet --release --package bench --bin search -- $(ARGS)
+	$(CARGO) run --quiet --release --package bench --bin search -- --chunks 1000000 --questions 20 --index-only
 
 ## Installs the Debian packages that building, and testing, need where they are missing.
 setup:

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::client::{self, Response};
+use bench::client::{self, Response};
+
 use crate::processes::Processes;
 
 const STREAMS: u64 = 32;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::client::{self, Response, header, percentile};
+use bench::client::{self, Response, header, percentile};
+
 use crate::processes::Processes;
 
 const STREAMS: usize = 100;

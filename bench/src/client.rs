@@ -5,14 +5,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A response while it arrives.
-pub(crate) struct Response {
+pub struct Response {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Response {
     /// Sends a request; `body` is JSON, or empty.
-    pub(crate) async fn to(address: &str, method: &str, path: &str, accept: &str, body: &str) -> Self {
+    pub async fn to(address: &str, method: &str, path: &str, accept: &str, body: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.expect("the server listens");
         stream.set_nodelay(true).expect("a TCP socket");
         let length = body.len();
@@ -24,14 +24,14 @@ impl Response {
     }
 
     /// Reads some more; nothing at the end.
-    pub(crate) async fn more(&mut self) -> &[u8] {
+    pub async fn more(&mut self) -> &[u8] {
         self.buffer.clear();
         self.stream.read_buf(&mut self.buffer).await.expect("the server writes");
         &self.buffer
     }
 
     /// Reads on until `text` has come; gives all that came.
-    pub(crate) async fn until(&mut self, text: &str) -> String {
+    pub async fn until(&mut self, text: &str) -> String {
         let mut all = String::new();
         while !all.contains(text) {
             let more = String::from_utf8_lossy(self.more().await).into_owned();
@@ -41,7 +41,8 @@ impl Response {
         all
     }
 
-    pub(crate) async fn whole(mut self) -> String {
+    /// Reads to the end.
+    pub async fn whole(mut self) -> String {
         let mut all = Vec::new();
         self.stream.read_to_end(&mut all).await.expect("the server writes");
         String::from_utf8_lossy(&all).into_owned()
@@ -49,7 +50,7 @@ impl Response {
 }
 
 /// Starts a session.
-pub(crate) async fn session(address: &str) -> String {
+pub async fn session(address: &str) -> String {
     let response = Response::to(address, "POST", "/api/generation/session", "*/*", "").await.whole().await;
     let body = response.split_once("\r\n\r\n").expect("a response has a body").1;
     let session: Value = serde_json::from_str(body).expect("the body is JSON");
@@ -57,19 +58,24 @@ pub(crate) async fn session(address: &str) -> String {
 }
 
 /// Asks in a session.
-pub(crate) async fn ask(address: &str, session: &str, accept: &str) -> Response {
-    let body = format!(r#"{{"sessionId":"{session}","prompt":"Why is the sky blue?"}}"#);
+pub async fn ask(address: &str, session: &str, accept: &str) -> Response {
+    ask_about(address, session, accept, "Why is the sky blue?").await
+}
+
+/// Asks something in a session.
+pub async fn ask_about(address: &str, session: &str, accept: &str, question: &str) -> Response {
+    let body = serde_json::json!({ "sessionId": session, "prompt": question }).to_string();
     Response::to(address, "POST", "/api/generation/stream", accept, &body).await
 }
 
 /// The value of a response header.
-pub(crate) fn header<'a>(response: &'a str, name: &str) -> &'a str {
+pub fn header<'a>(response: &'a str, name: &str) -> &'a str {
     let line = response.lines().find_map(|line| line.strip_prefix(name)).expect("the header is there");
     line.trim_start_matches(':').trim()
 }
 
 /// The p-th percentile, in milliseconds.
-pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
+pub fn percentile(sorted: &[f64], p: f64) -> f64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index of a short list")]
     let index = ((sorted.len() - 1) as f64 * p / 100.0).round() as usize;
     sorted[index]

@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use crate::client::{self, Response, percentile};
+use bench::client::{self, Response, percentile};
+
 use crate::processes::Processes;
 
 const ROUNDS: usize = 500;

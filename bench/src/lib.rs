@@ -1,4 +1,7 @@
-//! What benchmarks ask the machine.
+//! What benchmarks ask the machine, and how they start and ask a server.
+
+pub mod client;
+pub mod process;
 
 use std::path::PathBuf;
 

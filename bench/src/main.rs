@@ -4,11 +4,11 @@
 mod burst;
 mod cancel;
 mod chat;
-mod client;
 mod first_token;
 mod paced;
 mod processes;
 
+use bench::client;
 use clap::{Parser, ValueEnum};
 
 use processes::{Processes, Storage};

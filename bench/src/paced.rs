@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::{self, Response, percentile};
+use bench::client::{self, Response, percentile};
+
 use crate::processes::Processes;
 
 pub(crate) const MODEL: &str = "fake,tokens=250,pace=20ms";

@@ -2,9 +2,12 @@
 //! loads its model on a thread of its own, which then computes all answers, several at a time.
 
 mod answer;
+mod bare;
 mod characters;
+mod crowd;
 mod kept;
 mod llama;
+mod prepared;
 mod processor;
 mod prompt;
 mod sampler;
@@ -30,7 +33,11 @@ use futures::stream::{self, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use answer::{Event, Listener};
+pub use bare::BareLoop;
+use crowd::{Threads, threads_here};
 use llama::{Context, ContextSize, Parse, Weights};
+
+pub use prepared::ModelFile;
 use template::Template;
 use worker::{BATCH, Job, Worker, WorkerLimits};
 
@@ -65,12 +72,14 @@ pub struct Limits {
     pub waiting: usize,
     /// Threads that compute.
     pub threads: usize,
+    /// What chance is taken from, at temperatures above 0; without it, it is another one each time.
+    pub seed: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        Self { window: 8_192, answers: 4, waiting: 8, threads }
+        Self { window: 8_192, answers: 4, waiting: 8, threads, seed: None }
     }
 }
 
@@ -89,14 +98,16 @@ struct Ready {
 impl LlamaProvider {
     /// Begins to load the GGUF file at `path`. If that fails, `health` and every call tell why.
     pub fn open(model: Model, path: impl Into<PathBuf>, limits: Limits) -> Self {
-        let path = path.into();
-        Self::find_and_open(model, || Ok(path), limits)
+        let file = ModelFile { path: path.into(), sha256: None };
+        Self::find_and_open(model, || Ok(file), None, limits)
     }
 
-    /// The same with a path that has to be found first, which may take its time, or fail with a reason.
+    /// The same with a file that has to be found first, which may take its time, or fail with a reason. What is made
+    /// of it to be faster is kept in the folder `cache`.
     pub fn find_and_open(
         model: Model,
-        find: impl FnOnce() -> Result<PathBuf, String> + Send + 'static,
+        find: impl FnOnce() -> Result<ModelFile, String> + Send + 'static,
+        cache: Option<PathBuf>,
         limits: Limits,
     ) -> Self {
         let (tell, state) = watch::channel(State::Loading);
@@ -108,6 +119,11 @@ impl LlamaProvider {
         let work = {
             let stop = stop.clone();
             move || {
+                let prepare = |file: ModelFile| match &cache {
+                    Some(cache) => prepared::prepare(&file, &cache.join("weights"), limits.threads),
+                    None => file.path,
+                };
+                let find = || find().map(prepare);
                 let (state, worker) = load(&name, find, limits, received, &stop);
                 tell.send_replace(state);
                 // Whoever asks later sees by this that nobody would answer any more.
@@ -161,7 +177,10 @@ impl Provider for LlamaProvider {
 
     fn count_tokens(&self, text: &str) -> usize {
         match self.loaded() {
-            Some(ready) => ready.weights.vocabulary().tokens(text, Parse::Plain).len(),
+            Some(ready) => {
+                let tokens = ready.weights.vocabulary().tokens(text, Parse::Plain);
+                tokens.map_or(text.len(), |tokens| tokens.len())
+            }
             None => text.len().div_ceil(BYTES_PER_TOKEN),
         }
     }
@@ -291,9 +310,15 @@ fn read(
         sequences: u32::try_from(limits.answers + IDLE_SEQUENCES).unwrap_or(u32::MAX),
         threads: i32::try_from(limits.threads).unwrap_or(i32::MAX),
     };
+    let others = threads_here();
     let context = Context::new(weights.clone(), size).map_err(at)?;
-    let worker_limits = WorkerLimits { window, tokens, answers: limits.answers };
-    let worker = Worker::new(context, template, worker_limits, jobs, stop);
+    // Those that are new, and this one.
+    let mut watched = threads_here();
+    watched.retain(|thread| !others.contains(thread));
+    watched.push(PathBuf::from("/proc/thread-self/schedstat"));
+    let threads = Threads::new(limits.threads, watched);
+    let worker_limits = WorkerLimits { window, tokens, answers: limits.answers, seed: limits.seed };
+    let worker = Worker::new(context, template, threads, worker_limits, jobs, stop);
     Ok((Ready { weights, window }, worker))
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct ProviderSettings {
     pub(crate) api_key: Option<Secret>,
     /// How many tokens its model can take in and give out together.
     pub(crate) context_window: usize,
+    /// What chance is taken from when a model in this process writes; without it, it is another one each time.
+    pub(crate) seed: Option<u64>,
     /// How long connecting may take.
     #[serde(rename = "connect_seconds", serialize_with = "in_seconds")]
     pub(crate) connect: Duration,
@@ -90,6 +92,7 @@ pub(super) struct TypedProvider {
     model: Option<String>,
     api_key_env: Option<String>,
     context_window: Option<u64>,
+    seed: Option<u64>,
     connect_seconds: f64,
     proxy: Option<String>,
 }
@@ -102,6 +105,7 @@ impl Default for TypedProvider {
             model: None,
             api_key_env: None,
             context_window: None,
+            seed: None,
             connect_seconds: 5.0,
             proxy: None,
         }
@@ -152,6 +156,10 @@ impl TypedProvider {
         let needed = |name: &&String| in_an_order || checks.environment.contains_key(*name);
         let variable = api_key_env.as_ref().filter(needed);
         let api_key = variable.and_then(|name| checks.secret(&key("api_key_env"), name));
+        if self.seed.is_some() && kind != ProviderKind::Embedded {
+            let message = "only a model in this process has one: leave it out, or set kind to \"embedded\"";
+            checks.refuse(&key("seed"), message.to_owned());
+        }
         let window = self.context_window.unwrap_or(kind.context_window());
         let model = checks.line(&key("model"), self.model);
         ProviderSettings {
@@ -161,6 +169,7 @@ impl TypedProvider {
             api_key_env,
             api_key,
             context_window: checks.number(&key("context_window"), window, 256..=100_000_000),
+            seed: self.seed,
             connect: checks.seconds(&key("connect_seconds"), self.connect_seconds, SOME_TIME),
             proxy: checks.url(&key("proxy"), self.proxy, &["http", "https"]),
         }

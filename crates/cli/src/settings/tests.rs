@@ -365,6 +365,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     ("[providers.local]\nbase_url = 'http://a?b'", &["providers.local.base_url", "query"]),
     ("[providers.local]\nmodel = ''", &["providers.local.model", "leave the key out"]),
+    ("[providers.local]\nkind = \"ollama\"\nmodel = \"m\"\nseed = 1", &["providers.local.seed", "embedded"]),
     ("[providers.local]\ncontext_window = 1", &["providers.local.context_window", "256 to"]),
     ("[providers.local]\nconnect_seconds = 0", &["providers.local.connect_seconds", "0.001 to"]),
     ("[providers.local]\nproxy = 'socks5://a'", &["providers.local.proxy", "http://host or https://host"]),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::Model;
-use models::chat::LlamaProvider;
+use models::chat::{LlamaProvider, ModelFile};
 use models::files::Files;
 
 use crate::settings::{EmbeddedModel, ProviderSettings, Settings};
@@ -13,18 +13,24 @@ pub(super) fn chat_model(name: &str, own: &ProviderSettings, settings: &Settings
     let limits = models::chat::Limits {
         window: own.context_window,
         waiting: settings.limits.model_queue,
+        seed: own.seed,
         ..models::chat::Limits::default()
     };
+    let cache = Some(settings.models.dir.join("cache"));
     let called = |model: &str| Model { provider: Arc::from(name), model: Arc::from(model) };
     match own.embedded_model().expect("settings refuse a chat model that is not known") {
         EmbeddedModel::Own(path) => {
-            let file = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-            LlamaProvider::open(called(&file), path.clone(), limits)
+            let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+            let file = ModelFile { path: path.clone(), sha256: None };
+            LlamaProvider::find_and_open(called(&name), || Ok(file), cache, limits)
         }
         EmbeddedModel::Known(model) => {
             let files = Files::new(settings.models.dir.clone());
-            let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
-            LlamaProvider::find_and_open(called(&model.name), locate, limits)
+            let locate = move || {
+                let path = files.locate(model).map_err(|unusable| unusable.to_string())?;
+                Ok(ModelFile { path, sha256: model.files.first().map(|file| file.sha256) })
+            };
+            LlamaProvider::find_and_open(called(&model.name), locate, cache, limits)
         }
     }
 }

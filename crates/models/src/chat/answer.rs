@@ -76,9 +76,8 @@ impl Listener {
 }
 
 impl Answer {
-    pub(super) fn new(listener: Listener, temperature: f32, longest: usize) -> Self {
-        let (sampler, characters) = (Sampler::new(temperature), Characters::default());
-        Self { listener, sampler, characters, counted: Counted::default(), longest }
+    pub(super) fn new(listener: Listener, sampler: Sampler, longest: usize) -> Self {
+        Self { listener, sampler, characters: Characters::default(), counted: Counted::default(), longest }
     }
 
     /// Notes how long its prompt is, and how much of that was not computed anew.

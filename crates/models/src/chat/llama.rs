@@ -3,11 +3,16 @@
 //! ending the process (a batch too large, a sequence it does not have) cannot be asked for from outside.
 #![expect(unsafe_code, reason = "llama.cpp is a library in C++")]
 
+mod built;
 mod context;
+mod guard;
 mod log;
+mod quantized;
 mod vocabulary;
 mod weights;
 
+pub(crate) use built::{Instructions, instructions, multiplies_tiles};
 pub(crate) use context::{Batch, Context, ContextSize, Decoded, Sequence};
+pub(crate) use quantized::{Form, convert, tensors};
 pub(crate) use vocabulary::{Parse, Token, Vocabulary};
 pub(crate) use weights::{Message, Weights};

@@ -1,28 +1,54 @@
 //! Whether this processor has the instructions that llama.cpp was compiled for. Asked before anything of it runs,
 //! since a processor that meets an instruction it does not know ends the process.
 
+use super::llama::{Instructions, instructions};
+
 /// Fails with the names of the instructions that are missing.
 pub(super) fn check() -> Result<(), String> {
-    told(&missing())
+    let missing = instructions().into_iter().filter(|&instructions| !is_here(instructions)).map(name);
+    told(&missing.collect::<Vec<_>>())
 }
 
 #[cfg(target_arch = "x86_64")]
-fn missing() -> Vec<&'static str> {
-    let needed = [
-        ("SSE4.2", is_x86_feature_detected!("sse4.2")),
-        ("AVX", is_x86_feature_detected!("avx")),
-        ("AVX2", is_x86_feature_detected!("avx2")),
-        ("BMI2", is_x86_feature_detected!("bmi2")),
-        ("FMA", is_x86_feature_detected!("fma")),
-        ("F16C", is_x86_feature_detected!("f16c")),
-    ];
-    needed.into_iter().filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect()
+fn is_here(instructions: Instructions) -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    match instructions {
+        // What is compiled for AVX uses all that came before it.
+        Instructions::Avx => has!("avx") && has!("sse4.2"),
+        Instructions::Avx2 => has!("avx2"),
+        Instructions::Bmi2 => has!("bmi2"),
+        Instructions::Fma => has!("fma"),
+        Instructions::F16c => has!("f16c"),
+        Instructions::Avx512 => {
+            let core = has!("avx512f") && has!("avx512cd") && has!("avx512vl");
+            core && has!("avx512dq") && has!("avx512bw")
+        }
+        Instructions::Avx512Vbmi => has!("avx512vbmi"),
+        Instructions::Avx512Vnni => has!("avx512vnni"),
+        Instructions::Avx512Bf16 => has!("avx512bf16"),
+        Instructions::AvxVnni => has!("avxvnni"),
+    }
 }
 
 /// Elsewhere llama.cpp is compiled for what every such processor has.
 #[cfg(not(target_arch = "x86_64"))]
-fn missing() -> Vec<&'static str> {
-    Vec::new()
+fn is_here(_: Instructions) -> bool {
+    true
+}
+
+fn name(instructions: Instructions) -> &'static str {
+    match instructions {
+        Instructions::Avx => "AVX",
+        Instructions::Avx2 => "AVX2",
+        Instructions::Bmi2 => "BMI2",
+        Instructions::Fma => "FMA",
+        Instructions::F16c => "F16C",
+        Instructions::Avx512 => "AVX-512 (F, CD, VL, DQ, BW)",
+        Instructions::Avx512Vbmi => "AVX-512 VBMI",
+        Instructions::Avx512Vnni => "AVX-512 VNNI",
+        Instructions::Avx512Bf16 => "AVX-512 BF16",
+        Instructions::AvxVnni => "AVX-VNNI",
+    }
 }
 
 fn told(missing: &[&str]) -> Result<(), String> {
@@ -30,8 +56,9 @@ fn told(missing: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "this processor lacks {}, which models in the process need: \
-         use a provider that is a server of its own (kind = \"ollama\" or \"openai\")",
+        "this processor lacks {}, which this build of Wellspring uses for models in the process: build it on this \
+         machine, or with PORTABLE=1 for any with AVX2, or use a provider that is a server of its own (kind = \
+         \"ollama\" or \"openai\")",
         missing.join(", ")
     ))
 }
@@ -45,5 +72,20 @@ mod tests {
         assert_eq!(told(&[]), Ok(()));
         let message = told(&["AVX2", "FMA"]).unwrap_err();
         assert!(message.starts_with("this processor lacks AVX2, FMA, which"), "{message}");
+    }
+
+    #[test]
+    fn this_build_runs_on_the_processor_that_tests_it() {
+        assert_eq!(check(), Ok(()));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn what_the_library_was_compiled_for_is_known() {
+        let compiled = instructions();
+        assert!(
+            compiled.contains(&Instructions::Avx2) && compiled.contains(&Instructions::Fma),
+            "{compiled:?}"
+        );
     }
 }

@@ -30,7 +30,8 @@ impl Prompt {
         template: &Template,
         window: usize,
     ) -> Result<Self, Failure> {
-        let count = |text: &str| vocabulary.tokens(text, Parse::Plain).len();
+        let count =
+            |text: &str| vocabulary.tokens(text, Parse::Plain).map_or(text.len(), |tokens| tokens.len());
         let turns = request.fit(window, count)?;
         let mut said = Vec::with_capacity(2 + 2 * turns.len());
         if !request.system.is_empty() {
@@ -81,12 +82,17 @@ fn tokens(
     let mut tokens: Vec<Token> = vocabulary.beginning().into_iter().collect();
     let mut texts = said.iter().map(|(_, texts)| texts);
     for control in &around {
-        tokens.extend(vocabulary.tokens(control, Parse::Control));
+        tokens.extend(vocabulary.tokens(control, Parse::Control).ok_or_else(unsayable)?);
         for text in texts.next().into_iter().flatten() {
-            tokens.extend(vocabulary.tokens(text, Parse::Plain));
+            tokens.extend(vocabulary.tokens(text, Parse::Plain).ok_or_else(unsayable)?);
         }
     }
     Ok(tokens)
+}
+
+fn unsayable() -> Failure {
+    let message = "the model's vocabulary cannot say this text: use another model, or other words";
+    Failure::new(FailureKind::Internal, message)
 }
 
 /// A passage under its number. The fence is longer than any within, so that no passage can end its own

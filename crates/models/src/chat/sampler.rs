@@ -14,13 +14,9 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// One that takes the most likely token at temperature 0, and else another one each time.
-    pub(super) fn new(temperature: f32) -> Self {
-        Self::seeded(temperature, RandomState::new().hash_one(0))
-    }
-
-    fn seeded(temperature: f32, seed: u64) -> Self {
-        Self { temperature, random: seed }
+    /// One that takes the most likely token at temperature 0; else by the seed, and without one by chance.
+    pub(super) fn new(temperature: f32, seed: Option<u64>) -> Self {
+        Self { temperature, random: seed.unwrap_or_else(|| RandomState::new().hash_one(0)) }
     }
 
     /// The next token; none if there are no likelihoods, or none that are numbers.
@@ -68,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_most_likely_token_is_taken_at_temperature_0_and_the_first_of_equals() {
-        let mut sampler = Sampler::new(0.0);
+        let mut sampler = Sampler::new(0.0, None);
         assert_eq!(sampler.pick(&[0.5, 2.0, -1.0, 2.0]), Some(1));
         assert_eq!(sampler.pick(&[-3.0]), Some(0));
     }
@@ -76,13 +72,13 @@ mod tests {
     #[test]
     fn without_likelihoods_there_is_no_token() {
         for logits in [&[][..], &[f32::NAN, f32::NAN], &[f32::INFINITY, 0.0], &[f32::NEG_INFINITY]] {
-            assert_eq!(Sampler::new(0.7).pick(logits), None, "{logits:?}");
+            assert_eq!(Sampler::new(0.7, None).pick(logits), None, "{logits:?}");
         }
     }
 
     #[test]
     fn tokens_come_as_often_as_they_are_likely_and_unlikely_ones_never() {
-        let mut sampler = Sampler::seeded(1.0, 7);
+        let mut sampler = Sampler::new(1.0, Some(7));
         let mut times = [0; 4];
         // 1 : 1/e : 1/100 : 1, of which the third is below the least that is taken.
         for _ in 0..10_000 {
@@ -99,7 +95,7 @@ mod tests {
     fn the_same_seed_picks_the_same_tokens() {
         let logits: Vec<f32> = (0..50_u8).map(|token| f32::from(token % 7)).collect();
         let picked = |seed| {
-            let mut sampler = Sampler::seeded(1.5, seed);
+            let mut sampler = Sampler::new(1.5, Some(seed));
             (0..20).map(|_| sampler.pick(&logits)).collect::<Vec<_>>()
         };
         assert_eq!(picked(1), picked(1));

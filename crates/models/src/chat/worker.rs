@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use domain::{Failure, FailureKind, Request};
 
 use super::answer::{Answer, Listener};
+use super::crowd::{Threads, Watch};
 use super::kept::{Kept, choose, reserved, surplus};
 use super::llama::{Batch, Context, Decoded, Sequence};
 use super::prompt::Prompt;
+use super::sampler::Sampler;
 use super::template::Template;
 
 /// Tokens that are computed together while nobody's answer waits for them.
@@ -34,6 +36,7 @@ pub(super) struct Job {
 pub(super) struct Worker {
     context: Context,
     template: Template,
+    threads: Threads,
     limits: WorkerLimits,
     jobs: Receiver<Option<Job>>,
     stop: Arc<AtomicBool>,
@@ -58,6 +61,8 @@ pub(super) struct WorkerLimits {
     pub(super) tokens: usize,
     /// Answers that are written at once.
     pub(super) answers: usize,
+    /// What chance is taken from.
+    pub(super) seed: Option<u64>,
 }
 
 /// What one sequence has in a batch.
@@ -73,6 +78,7 @@ impl Worker {
     pub(super) fn new(
         context: Context,
         template: Template,
+        threads: Threads,
         limits: WorkerLimits,
         jobs: Receiver<Option<Job>>,
         stop: Arc<AtomicBool>,
@@ -81,6 +87,7 @@ impl Worker {
         Self {
             context,
             template,
+            threads,
             limits,
             jobs,
             stop,
@@ -124,7 +131,8 @@ impl Worker {
         let vocabulary = self.context.weights().vocabulary();
         match Prompt::new(&request, vocabulary, &self.template, self.limits.window) {
             Ok(prompt) => {
-                let answer = Answer::new(listener, request.temperature, prompt.answer_tokens);
+                let sampler = Sampler::new(request.temperature, self.limits.seed);
+                let answer = Answer::new(listener, sampler, prompt.answer_tokens);
                 self.waiting.push_back((prompt, answer));
             }
             Err(failure) => listener.fail(failure),
@@ -197,12 +205,24 @@ impl Worker {
         // Whoever writes is left alone: a token is over soon, and others would have to compute theirs again.
         let readers = shares.iter().filter(|share| share.tokens > 1);
         let readers: Vec<_> = readers.filter_map(|share| self.answers[share.slot].as_ref()).collect();
-        let give_up =
-            || self.stop.load(Ordering::Relaxed) || readers.iter().any(|answer| answer.listener().has_left());
-        match self.context.decode(&mut self.batch, &give_up) {
+        let started = Instant::now();
+        self.context.set_threads(self.threads.next(started));
+        let watch = self.threads.watch(started);
+        let give_up = || {
+            self.stop.load(Ordering::Relaxed)
+                || readers.iter().any(|answer| answer.listener().has_left())
+                || watch.as_ref().is_some_and(Watch::is_crowded)
+        };
+        let decoded = self.context.decode(&mut self.batch, &give_up);
+        let was_crowded = watch.is_some_and(Watch::was_crowded);
+        match decoded {
             Decoded::Done => shares.into_iter().for_each(|share| self.go_on(share)),
             Decoded::GivenUp => shares.into_iter().for_each(|share| self.take_back(share)),
             Decoded::Failed(code) => shares.into_iter().for_each(|share| self.fail(share, code)),
+        }
+        match was_crowded {
+            true => self.threads.give_way(Instant::now()),
+            false => self.threads.went_well(),
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Hasher(digest::Context);
 
 impl Sha256 {
     /// The hash of everything that can be read, in memory that does not grow with it.
-    pub(super) fn of(reader: &mut impl Read) -> io::Result<Self> {
+    pub(crate) fn of(reader: &mut impl Read) -> io::Result<Self> {
         let mut hasher = Hasher::new();
         hasher.read(reader)?;
         Ok(hasher.finish())

@@ -16,7 +16,7 @@ use models::files::{Files, Manifest};
 use testing::models_folder;
 
 /// One thread: others that share the processors with tests would have two of them wait for each other.
-const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1 };
+const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None };
 
 fn path() -> PathBuf {
     let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();
@@ -153,32 +153,42 @@ async fn four_prompts_at_once_all_go_on_and_none_waits_for_anothers_end() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_in_the_middle_of_a_long_prompt_stops_it() {
+async fn whoever_leaves_in_the_middle_of_a_long_prompt_stops_it_within_200_milliseconds() {
     let provider = provider(Limits { answers: 1, waiting: 0, ..LIMITS });
-    let question = long(4_000);
     ask(&provider, request("Hi", 1)).await;
-    let mut stream = provider.stream(Arc::new(request(&question, 10)));
-    // It gives a sign of life while it reads.
-    while stream.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
-    let left = Instant::now();
-    drop(stream);
-    // The only place is free again as soon as the model has let go.
-    let next = loop {
-        let mut stream = provider.stream(Arc::new(request(&question, 1)));
-        match stream.next().await.unwrap() {
-            Ok(_) => break stream,
-            Err(failure) => assert_eq!(failure.kind, FailureKind::Overloaded),
+    // Others may have the processor for a while: the best of a few counts.
+    let mut soonest = Duration::MAX;
+    for number in 0..5 {
+        let question = format!("{number} {}", long(4_000));
+        let mut stream = provider.stream(Arc::new(request(&question, 10)));
+        // It gives a sign of life while it reads.
+        while stream.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
+        let left = Instant::now();
+        drop(stream);
+        // The only place is free again as soon as the model has let go.
+        let next = loop {
+            let mut stream = provider.stream(Arc::new(request(&question, 1)));
+            match stream.next().await.unwrap() {
+                Ok(_) => break stream,
+                Err(failure) => assert_eq!(failure.kind, FailureKind::Overloaded),
+            }
+            tokio::task::yield_now().await;
+        };
+        soonest = soonest.min(left.elapsed());
+        if soonest < Duration::from_millis(200) {
+            return was_not_read_to_its_end(next).await;
         }
-        tokio::task::yield_now().await;
-    };
-    println!("the model let go after {:?}", left.elapsed());
+    }
+    panic!("the model let go after {soonest:?}");
+}
+
+async fn was_not_read_to_its_end(next: ModelStream) {
     let events: Vec<_> = next.map(Result::unwrap).collect().await;
     let usage = events.iter().find_map(|event| match event {
         ModelEvent::Usage(usage) => Some(*usage),
         _ => None,
     });
-    let usage = usage.unwrap();
-    let (input, cached) = (usage.input.unwrap(), usage.cached.unwrap());
+    let (input, cached) = (usage.unwrap().input.unwrap(), usage.unwrap().cached.unwrap());
     assert!(input > 4_000 && cached < input - 512, "the first was read to its end: {usage:?}");
 }
 
@@ -210,12 +220,17 @@ async fn a_question_without_words_is_answered_and_one_too_long_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_temperature_gives_other_answers() {
+async fn a_temperature_gives_other_answers_and_a_seed_the_same_ones() {
+    let hot = || Request { temperature: 1.5, ..request("Invent a name.", 12) };
+    let seeded = async |seed| {
+        let provider = provider(Limits { seed: Some(seed), ..LIMITS });
+        (ask(&provider, hot()).await.text, ask(&provider, hot()).await.text)
+    };
+    let (first, second) = seeded(1).await;
+    assert_eq!(first, second);
     let provider = provider(LIMITS);
-    let ask_hot = || ask(&provider, Request { temperature: 1.5, ..request("Invent a name.", 12) });
-    let first = ask_hot().await.text;
     for _ in 0..10 {
-        if ask_hot().await.text != first {
+        if ask(&provider, hot()).await.text != first {
             return;
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
+use super::guard::wellspring_decode;
 use super::log;
 use super::vocabulary::Token;
 use super::weights::Weights;
@@ -101,6 +102,8 @@ impl Context {
             let context = NonNull::new(sys::llama_init_from_model(weights.as_ptr(), params))
                 .ok_or_else(|| format!("there is no memory for its state: {}", log::take_errors()))?;
             let mut threads = sys::ggml_threadpool_params_default(size.threads);
+            // Between batches they sleep: to be woken takes microseconds, and others may want the processors.
+            threads.poll = 0;
             let Some(threads) = NonNull::new(sys::ggml_threadpool_new(&raw mut threads)) else {
                 sys::llama_free(context.as_ptr());
                 return Err("its threads cannot be started".to_owned());
@@ -108,6 +111,13 @@ impl Context {
             sys::llama_attach_threadpool(context.as_ptr(), threads.as_ptr(), threads.as_ptr());
             Ok(Self { context, threads, size, weights })
         }
+    }
+
+    /// How many of its threads compute from now on.
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        let threads = i32::try_from(threads).unwrap_or(i32::MAX).clamp(1, self.size.threads);
+        // SAFETY: the context is alive.
+        unsafe { sys::llama_set_n_threads(self.context.as_ptr(), threads, threads) }
     }
 
     pub(crate) fn weights(&self) -> &Arc<Weights> {
@@ -142,7 +152,7 @@ impl Context {
             let context = self.context.as_ptr();
             let data = ptr::from_ref(&give_up).cast_mut().cast();
             sys::llama_set_abort_callback(context, Some(ask), data);
-            let result = sys::llama_decode(context, raw);
+            let result = wellspring_decode(context, &raw const raw);
             sys::llama_set_abort_callback(context, None, ptr::null_mut());
             result
         };

@@ -1,10 +1,11 @@
 //! Texts into a model's tokens, and back.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 
 use llama_cpp_sys_2 as sys;
 
+use super::guard::{THROWN, wellspring_token_to_piece, wellspring_tokenize};
 use super::weights::Weights;
 
 /// A token's number.
@@ -33,25 +34,25 @@ impl Vocabulary<'_> {
         Self { vocabulary, weights: PhantomData }
     }
 
-    /// The tokens of a text.
-    pub(crate) fn tokens(self, text: &str, parse: Parse) -> Vec<Token> {
+    /// The tokens of a text; none if the vocabulary has no way to say it.
+    pub(crate) fn tokens(self, text: &str, parse: Parse) -> Option<Vec<Token>> {
         // No token is shorter than a byte, but some vocabularies put a space in front.
         let mut tokens: Vec<Token> = vec![0; text.len() + 8];
         loop {
-            let (length, room) = (i32::try_from(text.len()), i32::try_from(tokens.len()));
-            let (Ok(length), Ok(room)) = (length, room) else { return Vec::new() };
+            let (length, room) = (i32::try_from(text.len()).ok()?, i32::try_from(tokens.len()).ok()?);
             // SAFETY: the vocabulary is alive, and the call reads and writes no more than it is told.
             let count = unsafe {
                 let text = text.as_ptr().cast::<c_char>();
                 let control = parse == Parse::Control;
-                sys::llama_tokenize(self.vocabulary, text, length, tokens.as_mut_ptr(), room, false, control)
+                wellspring_tokenize(self.vocabulary, text, length, tokens.as_mut_ptr(), room, control)
             };
             match usize::try_from(count) {
                 Ok(count) => {
                     tokens.truncate(count);
-                    return tokens;
+                    return Some(tokens);
                 }
-                Err(_) if count == i32::MIN => return Vec::new(),
+                // That is also what a text of too many tokens gives.
+                Err(_) if count == THROWN => return None,
                 Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
             }
         }
@@ -63,6 +64,14 @@ impl Vocabulary<'_> {
         let (wanted, token) =
             unsafe { (sys::llama_vocab_get_add_bos(self.vocabulary), sys::llama_vocab_bos(self.vocabulary)) };
         (wanted && token >= 0).then_some(token)
+    }
+
+    /// The names of the tokens that texts begin and end with; empty where there is none.
+    pub(crate) fn ends_of_texts(self) -> (String, String) {
+        // SAFETY: the vocabulary is alive.
+        let (beginning, end) =
+            unsafe { (sys::llama_vocab_bos(self.vocabulary), sys::llama_vocab_eos(self.vocabulary)) };
+        (self.name(beginning), self.name(end))
     }
 
     /// Whether a token ends the model's turn. Any control token does: after it, somebody else would speak.
@@ -83,13 +92,14 @@ impl Vocabulary<'_> {
             // SAFETY: the vocabulary is alive and has the token, and the call writes no more than there is room.
             let length = unsafe {
                 let into = bytes.as_mut_ptr().cast::<c_char>();
-                sys::llama_token_to_piece(self.vocabulary, token, into, room, 0, false)
+                wellspring_token_to_piece(self.vocabulary, token, into, room)
             };
             match usize::try_from(length) {
                 Ok(length) => {
                     bytes.truncate(length);
                     return bytes;
                 }
+                Err(_) if length == THROWN => break,
                 Err(_) => bytes.resize(length.unsigned_abs() as usize, 0),
             }
         }
@@ -102,12 +112,13 @@ impl Vocabulary<'_> {
         usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocabulary) }).unwrap_or(0)
     }
 
-    /// The name of a token, such as a chat template writes a control token by.
-    #[cfg(test)]
+    /// The name of a token, such as a chat template writes a control token by; empty if there is no such token.
     pub(crate) fn name(self, token: Token) -> String {
-        assert!(self.has(token), "there is no token {token}");
+        if !self.has(token) {
+            return String::new();
+        }
         // SAFETY: the vocabulary is alive and has the token, whose name ends with a zero.
-        let name = unsafe { std::ffi::CStr::from_ptr(sys::llama_vocab_get_text(self.vocabulary, token)) };
+        let name = unsafe { CStr::from_ptr(sys::llama_vocab_get_text(self.vocabulary, token)) };
         name.to_string_lossy().into_owned()
     }
 

@@ -70,7 +70,7 @@ fn a_prompt_is_what_the_models_own_template_makes_of_it() {
     let expected = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n\
         Hello<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n";
     let prompt = prompt(&weights, &request).unwrap();
-    assert_eq!(prompt.tokens, weights.vocabulary().tokens(expected, Parse::Control));
+    assert_eq!(prompt.tokens, weights.vocabulary().tokens(expected, Parse::Control).unwrap());
     assert_eq!(prompt.answer_tokens, 10);
 }
 
@@ -133,7 +133,10 @@ fn what_does_not_fit_is_too_long_and_old_turns_are_left_out() {
 fn nothing_at_all_is_a_prompt_too() {
     let weights = weights();
     let prompt = prompt(&weights, &Request::default()).unwrap();
-    assert_eq!(shown(&weights, &prompt), "⟨<|im_start|>⟩user\n⟨<|im_end|>⟩\n⟨<|im_start|>⟩assistant\n");
+    // Where there are no instructions, the model's own template brings some.
+    let own = "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
+    let rest = "⟨<|im_start|>⟩user\n⟨<|im_end|>⟩\n⟨<|im_start|>⟩assistant\n";
+    assert_eq!(shown(&weights, &prompt), format!("⟨<|im_start|>⟩system\n{own}⟨<|im_end|>⟩\n{rest}"));
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn tokens_of_long_and_odd_texts_are_made_in_time_and_are_the_text() {
     for text in
         ["a".repeat(100_000), " ".repeat(100_000), "😀é\u{0}\u{1}\r\n".repeat(5_000), "1".repeat(50_000)]
     {
-        let tokens = weights.vocabulary().tokens(&text, Parse::Plain);
+        let tokens = weights.vocabulary().tokens(&text, Parse::Plain).unwrap();
         let bytes: Vec<u8> = tokens.iter().flat_map(|&token| weights.vocabulary().bytes(token)).collect();
         assert!(bytes == text.as_bytes(), "{:?}", &text[..8]);
     }

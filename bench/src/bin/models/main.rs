@@ -1,0 +1,105 @@
+//! Chat models in the process beside a bare loop over llama.cpp on the same weights: how fast answers are written,
+//! how long the first token takes through the whole server, and how that grows with what has to be read. All of it in
+//! turns, in one run. `make bench-models` runs it.
+
+mod figures;
+mod served;
+
+use std::path::Path;
+use std::thread;
+use std::time::Instant;
+
+use bench::models_folder;
+use clap::Parser;
+use models::chat::{BareLoop, ModelFile};
+use models::files::{Files, Manifest, Model, Purpose};
+
+use figures::{Figures, milliseconds};
+use served::{Asked, Served};
+
+/// Measures chat models.
+#[derive(Parser)]
+struct Arguments {
+    /// The models [default: all that are here]
+    #[arg(long = "model", value_name = "NAME")]
+    names: Vec<String>,
+    /// How many rounds
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Tokens of an answer whose speed is measured
+    #[arg(long, default_value_t = 96)]
+    answer: usize,
+    /// The curve: about so many tokens that have to be read
+    #[arg(long, value_delimiter = ',', default_values_t = [50, 100, 200, 400, 800])]
+    unread: Vec<usize>,
+}
+
+#[tokio::main]
+async fn main() {
+    let arguments = Arguments::parse();
+    let files = Files::new(models_folder());
+    let mut measured = 0;
+    for model in Manifest::committed().models.iter().filter(|model| model.purpose == Purpose::Chat) {
+        let wanted = arguments.names.is_empty() || arguments.names.contains(&model.name);
+        match files.locate(model) {
+            Ok(path) if wanted => {
+                measure(model, &path, &arguments).await;
+                measured += 1;
+            }
+            Err(unusable) if wanted => eprintln!("left out: {unusable}"),
+            _ => {}
+        }
+    }
+    assert!(measured > 0, "there is nothing to measure: pull a model, or name one of the manifest");
+}
+
+async fn measure(model: &Model, path: &Path, arguments: &Arguments) {
+    println!("{}", model.name);
+    let file = ModelFile { path: path.to_owned(), sha256: model.files.first().map(|file| file.sha256) };
+    let threads = thread::available_parallelism().map_or(1, Into::into);
+    let served = Served::start(&model.name, arguments.answer).await;
+    let cache = models_folder().join("cache");
+    let mut bare = BareLoop::open(&file, Some(&cache), threads).expect("the model loads");
+    let mut figures = Figures::default();
+    for round in 0..=arguments.rounds {
+        // The first round is for the caches.
+        let figures = if round == 0 { &mut Figures::default() } else { &mut figures };
+        for &unread in &arguments.unread {
+            let asked = served.ask(unread).await;
+            figures.first_tokens(unread).push((asked, first_token(&mut bare, asked)));
+        }
+        let asked = served.ask_for_long().await;
+        figures.speeds.push((asked.per_second, written_per_second(&mut bare, asked)));
+    }
+    figures.report();
+}
+
+/// How long the loop takes to read as many tokens after as many that it has, and to take the next one.
+fn first_token(bare: &mut BareLoop, asked: Asked) -> f64 {
+    ready(bare, asked);
+    let tokens = bare.filler(asked.input - asked.cached);
+    let started = Instant::now();
+    bare.read(&tokens).expect("the loop reads");
+    milliseconds(started)
+}
+
+/// How fast the loop writes as many tokens after a prompt as long.
+fn written_per_second(bare: &mut BareLoop, asked: Asked) -> f64 {
+    ready(bare, asked);
+    let tokens = bare.filler(asked.input - asked.cached);
+    let mut token = bare.read(&tokens).expect("the loop reads");
+    let started = Instant::now();
+    for _ in 1..asked.output {
+        token = bare.read(&[token]).expect("the loop reads");
+    }
+    (asked.output - 1) as f64 / started.elapsed().as_secs_f64()
+}
+
+/// Lets it have what the server had.
+fn ready(bare: &mut BareLoop, asked: Asked) {
+    bare.forget(0);
+    if asked.cached > 0 {
+        let tokens = bare.filler(asked.cached);
+        bare.read(&tokens).expect("the loop reads");
+    }
+}
