@@ -7,8 +7,8 @@ CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp 
 DATA ?=
 DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
-# What has to be fast is compiled for this machine's processor; the script says more.
-CARGO = scripts/cargo-fast
+# NATIVE=1 compiles llama.cpp for this machine's processor and no other; the script says more.
+CARGO = $(if $(NATIVE),scripts/cargo-fast,cargo)
 
 .PHONY: run fake test soak eval eval-answers eval-dialogues bench bench-embed bench-ingest bench-models bench-search setup setup-tests
 
