@@ -1,5 +1,6 @@
 //! An embedder in the process, whose faults are words in the texts, and which tells what it was asked.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -11,10 +12,11 @@ use crate::fake_vector;
 const DIMENSION: usize = 64;
 
 /// Embeds by counting words. It refuses every call that has a text with the word `REFUSED`, and breaks off at
-/// one with the word `BROKEN`.
+/// one with the word `BROKEN`, or at any while it is [down](FakeEmbedder::set_down).
 #[derive(Debug, Default)]
 pub struct FakeEmbedder {
     embedded: Mutex<Vec<String>>,
+    is_down: AtomicBool,
 }
 
 impl FakeEmbedder {
@@ -29,6 +31,11 @@ impl FakeEmbedder {
     /// The texts that it gave vectors for since this was last asked.
     pub fn take_embedded(&self) -> Vec<String> {
         std::mem::take(&mut *self.embedded())
+    }
+
+    /// Makes it break off at every call, or at none any more.
+    pub fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Release);
     }
 
     fn embedded(&self) -> MutexGuard<'_, Vec<String>> {
@@ -52,7 +59,7 @@ impl Embedder for FakeEmbedder {
 
     async fn embed(&self, texts: Vec<String>, _urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
         let has = |word: &str| texts.iter().any(|text| text.contains(word));
-        if has("BROKEN") {
+        if has("BROKEN") || self.is_down.load(Ordering::Acquire) {
             return Err(Failure::new(FailureKind::Unavailable, "the embedder is broken"));
         }
         if has("REFUSED") {
