@@ -4,6 +4,7 @@
 mod commands;
 mod files;
 mod logging;
+mod memory;
 mod running;
 mod settings;
 mod wiring;

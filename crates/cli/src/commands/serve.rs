@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::{ConfigFlag, print};
 use crate::running::Announcement;
 use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, Sources};
-use crate::{files, logging, wiring};
+use crate::{files, logging, memory, wiring};
 
 /// Runs the server.
 #[derive(Args, Debug)]
@@ -67,6 +67,7 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     for provider in wired.watched {
         beside.spawn(async move { provider.keep_looking().await });
     }
+    beside.spawn(memory::keep_giving_back(wired.parts.engine.clone()));
     beside.spawn(keep_house(wired.parts.engine.clone(), settings.storage.retention));
     beside.spawn(embed_the_rest(wired.pipeline));
     let served = server::serve(listener, wired.parts, server_settings(settings), stop).await;
