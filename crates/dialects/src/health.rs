@@ -42,13 +42,7 @@ pub enum Overall {
 #[derive(Serialize)]
 struct Ready<'a> {
     status: &'static str,
-    services: Services<'a>,
-}
-
-#[derive(Serialize)]
-struct Services<'a> {
-    embedding: Service<'a>,
-    index: Service<'a>,
+    services: BTreeMap<&'a str, Service<'a>>,
 }
 
 #[derive(Serialize)]
@@ -68,9 +62,9 @@ struct Service<'a> {
 }
 
 /// The answer to `GET /health/ready` while prompts are taken: also who is not at their best.
-pub fn ready(embedding: &Part, index: &Part) -> Vec<u8> {
+pub fn ready(parts: &BTreeMap<String, Part>) -> Vec<u8> {
     let service = |part| Service { latency_ms: None, ..service(part) };
-    let services = Services { embedding: service(embedding), index: service(index) };
+    let services = parts.iter().map(|(name, part)| (&**name, service(part))).collect();
     json::reply(&Ready { status: "ready", services })
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn accepted(scope: Scope) -> Accepted {
         prompt: PROMPT.parse().unwrap(),
         session: SESSION.parse::<SessionId>().unwrap(),
         answer: MessageId::new(at(0)),
-        question: Question { text: "q".into(), top_k: 5, scope, provider: None },
+        question: Question { text: "q".into(), top_k: 5, scope, threshold: None, provider: None },
         key: None,
         follows: None,
         first_choice: model("first"),

@@ -71,6 +71,8 @@ pub struct Question {
     pub top_k: u32,
     /// Where to look for them.
     pub scope: Scope,
+    /// Passages whose cosine with the question is less are left out.
+    pub threshold: Option<f32>,
     /// The one provider to ask, instead of the configured order.
     pub provider: Option<String>,
 }
@@ -78,13 +80,8 @@ pub struct Question {
 /// Where passages are looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scope {
-    /// In the knowledge base.
-    Knowledge {
-        /// Which documents may be found.
-        filters: Filters,
-        /// Passages whose cosine with the question is less are left out.
-        threshold: Option<f32>,
-    },
+    /// In what of the knowledge base passes these filters.
+    Knowledge(Filters),
     /// In this text, which came with the question, and nowhere else.
     Selection(Arc<str>),
 }
@@ -92,14 +89,7 @@ pub enum Scope {
 impl Default for Scope {
     /// The whole knowledge base.
     fn default() -> Self {
-        Self::within(Filters::new())
-    }
-}
-
-impl Scope {
-    /// What of the knowledge base passes these filters.
-    pub fn within(filters: Filters) -> Self {
-        Self::Knowledge { filters, threshold: None }
+        Self::Knowledge(Filters::new())
     }
 }
 

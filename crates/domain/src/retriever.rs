@@ -76,6 +76,8 @@ pub struct Query {
     pub text: String,
     /// Where to look.
     pub scope: Scope,
+    /// Passages whose cosine with the question is less are left out.
+    pub threshold: Option<f32>,
     /// How many passages.
     pub limit: usize,
 }

@@ -151,8 +151,9 @@ impl Engine {
         slot: OwnedSemaphorePermit,
     ) -> Result<Admitted, Rejection> {
         let at = new.at;
-        let live = Arc::new(Live::new(who.clone(), new.accepted.session, new.accepted.prompt));
-        let stake = live.stake(self.lingering(ask.leaving));
+        let (session, prompt) = (new.accepted.session, new.accepted.prompt);
+        let live = Arc::new(Live::new(who.clone(), session, prompt, self.lingering(ask.leaving)));
+        let stake = live.stake(live.lingering);
         if !self.shared.running.add(&live) {
             return Err(Rejection::Stopping);
         }
@@ -211,7 +212,7 @@ impl Engine {
         permit: OwnedSemaphorePermit,
     ) -> Result<Option<Reader>, Rejection> {
         let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) else {
-            return self.attach(who, prompt, Interest::Stake(lingering), permit).await.map(Some);
+            return self.attach(who, prompt, Interest::Stake, permit).await.map(Some);
         };
         let Some(stake) = live.stake(lingering) else {
             let _ = timeout(YIELD, live.log.ended()).await;

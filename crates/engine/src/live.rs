@@ -14,6 +14,8 @@ pub(crate) struct Live {
     pub(crate) prompt: PromptId,
     pub(crate) session: SessionId,
     pub(crate) who: Principal,
+    /// How long it goes on when whoever reads it has left.
+    pub(crate) lingering: Duration,
     pub(crate) log: Arc<Log>,
     state: Mutex<State>,
     changed: Notify,
@@ -27,9 +29,9 @@ struct State {
 }
 
 impl Live {
-    pub(crate) fn new(who: Principal, session: SessionId, prompt: PromptId) -> Self {
-        let state = State { readers: 0, lapses_at: Instant::now(), stop: None };
-        Self { prompt, session, who, log: Arc::default(), state: Mutex::new(state), changed: Notify::new() }
+    pub(crate) fn new(who: Principal, session: SessionId, prompt: PromptId, lingering: Duration) -> Self {
+        let state = Mutex::new(State { readers: 0, lapses_at: Instant::now(), stop: None });
+        Self { prompt, session, who, lingering, log: Arc::default(), state, changed: Notify::new() }
     }
 
     /// A stake in this prompt: it runs on while the stake is held, and `linger` longer. None if it is being

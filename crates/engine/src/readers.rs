@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use domain::{Batch, Principal, PromptId, Rejection, SessionId};
 use tokio::sync::OwnedSemaphorePermit;
@@ -56,17 +55,16 @@ impl Reader {
 /// Whether a reader keeps its prompt from being abandoned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// While it reads, and so long after it left.
-    Stake(Duration),
+    /// While it reads, and as long after it left as the prompt goes on for whoever asked it.
+    Stake,
     Observe,
 }
 
 impl Engine {
-    /// Reads a prompt, running or ended. While the reader lives, and for the resume window after it, the
-    /// prompt is not abandoned.
+    /// Reads a prompt, running or ended. While the reader lives the prompt is not abandoned, nor for the resume
+    /// window after it, unless it is one that ends with its reader.
     pub async fn read(&self, who: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
-        let interest = Interest::Stake(self.shared.limits.resume);
-        let reader = self.attach(who, prompt, interest, self.reader_permit()?).await?;
+        let reader = self.attach(who, prompt, Interest::Stake, self.reader_permit()?).await?;
         self.touch(who, reader.session).await;
         Ok(reader)
     }
@@ -94,7 +92,7 @@ impl Engine {
     ) -> Result<Reader, Rejection> {
         if let Some(live) = self.shared.running.get(prompt).filter(|live| live.who == *who) {
             let stake = match interest {
-                Interest::Stake(lingering) => live.stake(lingering),
+                Interest::Stake => live.stake(live.lingering),
                 Interest::Observe => None,
             };
             return Ok(Reader::of_live(&live, stake, permit));

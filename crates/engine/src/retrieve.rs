@@ -16,7 +16,7 @@ use crate::writer::Writer;
 const STAGES: usize = 16;
 
 impl Engine {
-    /// What was found for a query; nothing if none of it is likely to answer the question.
+    /// What was found for a query; no passages if none of it is likely to answer the question.
     pub(crate) async fn retrieve(
         &self,
         live: &Live,
@@ -25,8 +25,12 @@ impl Engine {
         halts: &mut Halts<'_>,
         writer: &mut Writer,
     ) -> Result<Found, Stop> {
-        let query =
-            Query { text: query.to_owned(), scope: question.scope.clone(), limit: question.top_k as usize };
+        let query = Query {
+            text: query.to_owned(),
+            scope: question.scope.clone(),
+            threshold: question.threshold,
+            limit: question.top_k as usize,
+        };
         let (tell, mut told) = mpsc::channel::<Stage>(STAGES);
         let stages = move |stage| {
             if let Err(error) = tell.try_send(stage) {
@@ -54,7 +58,7 @@ impl Engine {
             writer.append(&mut rest).await?;
         }
         let found = found.map_err(unavailable)?;
-        Ok(if found.is_relevant { found } else { Found::default() })
+        Ok(if found.is_relevant { found } else { Found { candidates: found.candidates, ..Found::default() } })
     }
 }
 

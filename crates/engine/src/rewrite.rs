@@ -41,7 +41,7 @@ impl Engine {
     /// to find nothing, or to find a selection.
     fn by_rule(&self, question: &Question, conversation: &[Turn]) -> Option<String> {
         let may_help = self.shared.answering.rewriting != Rewriting::Off
-            && matches!(question.scope, Scope::Knowledge { .. })
+            && matches!(question.scope, Scope::Knowledge(_))
             && !self.shared.ports.retriever.is_empty();
         may_help.then(|| follow_up::standalone(&question.text, conversation))?
     }

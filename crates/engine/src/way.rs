@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Accepted, Cause, Ended, Failure, FinishReason, NothingFound, Outcome, Passages, Provider, Scope, Step,
-    StorageError, Text,
+    Accepted, Cause, Ended, Failure, FinishReason, Found, NothingFound, Outcome, Passages, Provider, Scope,
+    Step, StorageError, Text,
 };
 
 use crate::Engine;
@@ -65,18 +65,20 @@ impl Engine {
     ) -> Result<Ended, Stop> {
         let Accepted { question, follows, .. } = *work.accepted;
         let conversation = match question.scope {
-            Scope::Knowledge { .. } => halts.unless(self.remember(&live.who, follows)).await??,
+            Scope::Knowledge(_) => halts.unless(self.remember(&live.who, follows)).await??,
             // Only the selection is context: what was said before may quote the documents.
             Scope::Selection(_) => Vec::new(),
         };
         let query = self.rewrite(&question, &conversation, &work.provider, halts, writer).await?;
-        let found = self.retrieve(live, &query, &question, halts, writer).await?.passages;
+        let Found { passages: found, candidates, .. } =
+            self.retrieve(live, &query, &question, halts, writer).await?;
         let count = found.len();
         if found.is_empty() && self.says_so(work.nothing_found) {
             return say_nothing_found(answer, writer).await;
         }
         let request = self.compose(question.text, conversation, &query, found, &work.provider);
-        if count > 0 {
+        // Also told if none of what was looked at came to be a passage: whoever watches sees that the model is next.
+        if candidates > 0 {
             let found = u32::try_from(count).unwrap_or(u32::MAX);
             *passages = Passages { found, in_prompt: request.passages.clone() };
             writer.append(&mut vec![Step::Passages(Box::new(passages.clone()))]).await?;

@@ -116,19 +116,18 @@ impl Retriever for HybridRetriever {
         stages: &(dyn Fn(Stage) + Send + Sync),
     ) -> Result<Found, Failure> {
         let began = begin(StageName::Retrieval, stages);
-        let (candidates, threshold, selection) = match &query.scope {
-            Scope::Knowledge { filters, threshold } => {
-                (self.candidates(who, &query, filters).await?, *threshold, None)
-            }
+        let (candidates, selection) = match &query.scope {
+            Scope::Knowledge(filters) => (self.candidates(who, &query, filters).await?, None),
             Scope::Selection(text) => {
                 let selection = Selection::new(text);
-                (self.pieces(&selection, &query.text).await?, None, Some(selection))
+                (self.pieces(&selection, &query.text).await?, Some(selection))
             }
         };
         let count = candidates.len();
         end(StageName::Retrieval, count, began, stages);
 
-        let reaches = |candidate: &Candidate| threshold.is_none_or(|least| similarity(candidate) >= least);
+        let reaches =
+            |candidate: &Candidate| query.threshold.is_none_or(|least| similarity(candidate) >= least);
         let pick = |candidates| {
             let mut ranked = self.fusion.rank(candidates);
             ranked.retain(|ranked| reaches(&ranked.candidate));

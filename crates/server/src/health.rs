@@ -16,6 +16,9 @@ const FRESH: Duration = Duration::from_secs(2);
 /// An index that is not up to its catalog within this time is behind it.
 const CATCHING_UP: Duration = Duration::from_millis(250);
 
+/// Who asks whether the server is ready waits no longer for its providers.
+const AT_ONCE: Duration = Duration::from_millis(250);
+
 /// What a server can do without for a while: whether texts can be embedded now, and all documents found.
 #[derive(Clone)]
 pub(crate) struct Health {
@@ -44,26 +47,33 @@ impl Watch {
         .await
     }
 
+    /// How the parts are that get ready after the server does. Whoever asks is an orchestrator, which does not wait:
+    /// providers that take their time are told as such.
+    pub(crate) async fn look_at_readiness(&self, engine: &Engine) -> BTreeMap<String, Part> {
+        let (health, providers) = tokio::join!(self.look(), timeout(AT_ONCE, engine.provider_health()));
+        let mut parts = named(health);
+        match providers {
+            Ok(providers) => parts.extend(providers.into_iter().map(provider)),
+            Err(_) => {
+                let late = "they have not told yet how they are: GET /health waits for them".to_owned();
+                parts.insert("providers".to_owned(), Part { state: State::Degraded(late), latency: None });
+            }
+        }
+        parts
+    }
+
     /// How every part is, and what that makes of the whole. It is not healthy without storage, nor without anybody
     /// who answers.
     pub(crate) async fn look_at_all(&self, engine: &Engine) -> (Overall, BTreeMap<String, Part>) {
         let storage = fresh(&self.storage, timed(storage(engine)));
         let (health, storage, providers) = tokio::join!(self.look(), storage, engine.provider_health());
-        let providers: Vec<_> =
-            providers.into_iter().map(|(name, health)| (name, provider(health))).collect();
-        let is_down = |state: &State| matches!(state, State::Down(_));
-        let unanswered = providers.iter().all(|(_, state)| is_down(state));
-        let unhealthy = unanswered || is_down(&storage.state) || engine.is_stopping();
-        let mut parts = BTreeMap::from([
-            ("embedding".to_owned(), health.embedding),
-            ("index".to_owned(), health.index),
-            ("storage".to_owned(), storage),
-        ]);
-        parts.extend(
-            providers
-                .into_iter()
-                .map(|(name, state)| (format!("providers.{name}"), Part { state, latency: None })),
-        );
+        let providers: Vec<_> = providers.into_iter().map(provider).collect();
+        let is_down = |part: &Part| matches!(part.state, State::Down(_));
+        let unanswered = providers.iter().all(|(_, part)| is_down(part));
+        let unhealthy = unanswered || is_down(&storage) || engine.is_stopping();
+        let mut parts = named(health);
+        parts.insert("storage".to_owned(), storage);
+        parts.extend(providers);
         let overall = match parts.values().all(|part| matches!(part.state, State::Up)) {
             _ if unhealthy => Overall::Unhealthy,
             true => Overall::Healthy,
@@ -97,13 +107,18 @@ async fn storage(engine: &Engine) -> State {
     }
 }
 
+fn named(Health { embedding, index }: Health) -> BTreeMap<String, Part> {
+    BTreeMap::from([("embedding".to_owned(), embedding), ("index".to_owned(), index)])
+}
+
 /// A provider that says when to ask again is on its way: its model loads.
-fn provider(health: Result<(), Failure>) -> State {
-    match health {
+fn provider((name, health): (String, Result<(), Failure>)) -> (String, Part) {
+    let state = match health {
         Ok(()) => State::Up,
         Err(Failure { message, retry_after: Some(_), .. }) => State::Degraded(message),
         Err(Failure { message, .. }) => State::Down(message),
-    }
+    };
+    (format!("providers.{name}"), Part { state, latency: None })
 }
 
 /// What was seen last, if that is fresh; else what is seen now.

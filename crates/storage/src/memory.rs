@@ -442,9 +442,7 @@ fn weight(step: &Step) -> usize {
 fn question_weight(accepted: &Accepted) -> usize {
     let question = &accepted.question;
     let scope: usize = match &question.scope {
-        Scope::Knowledge { filters, .. } => {
-            filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum()
-        }
+        Scope::Knowledge(filters) => filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum(),
         Scope::Selection(text) => text.len(),
     };
     let texts = [Some(&question.text), question.provider.as_ref(), accepted.key.as_ref()];

@@ -150,7 +150,7 @@ impl Bench {
     async fn retrieve(&self, embedder: Arc<dyn Embedder>, text: &str) -> Result<Found, Failure> {
         let (catalog, index) = (Arc::clone(&self.knowledge) as _, Arc::clone(&self.index) as _);
         let retriever = HybridRetriever::new(catalog, index, embedder, Fusion::Weighted);
-        let query = Query { text: text.to_owned(), scope: Scope::default(), limit: 10 };
+        let query = Query { text: text.to_owned(), scope: Scope::default(), threshold: None, limit: 10 };
         retriever.retrieve(&Principal::local(), query, &|_| {}).await
     }
 }

@@ -64,7 +64,7 @@ pub(super) struct Metadata<'a> {
 /// What a scope is called.
 pub(super) fn mode(scope: &Scope) -> &'static str {
     match scope {
-        Scope::Knowledge { .. } => "general",
+        Scope::Knowledge(_) => "general",
         Scope::Selection(_) => "selected_text",
     }
 }

@@ -38,7 +38,7 @@ pub fn decode(body: &[u8], fresh: SessionId, trace: TraceId) -> Result<Ask, Reje
     let selection = request.selected_text.map(|text| fields::bounded("selected_text", text, SELECTION_CHARS));
     let selection = selection.transpose()?.filter(|text| !text.is_empty());
     let scope = match (request.mode.as_deref(), selection) {
-        (None | Some("general"), _) => Scope::Knowledge { filters, threshold },
+        (None | Some("general"), _) => Scope::Knowledge(filters),
         (Some("selected_text"), Some(text)) => Scope::Selection(text.into()),
         (Some("selected_text"), None) => {
             return Err(Rejection::Invalid(
@@ -52,7 +52,7 @@ pub fn decode(body: &[u8], fresh: SessionId, trace: TraceId) -> Result<Ask, Reje
     Ok(Ask {
         session: session.unwrap_or(fresh),
         opening: Opening::Made,
-        question: Question { text, top_k, scope, provider: None },
+        question: Question { text, top_k, scope, threshold, provider: None },
         nothing_found: NothingFound::SaySo,
         leaving: Leaving::Cancels,
         key: None,
@@ -119,8 +119,8 @@ mod tests {
         let fields = r#","top_k":7.0,"score_threshold":0.25,"filters":{"source_url":"/a","page_title":["A","B"],"section_heading":"C","metadata.team":"core"}"#;
         let question = decode_with(fields).unwrap().question;
         assert_eq!(question.top_k, 7);
-        let Scope::Knowledge { filters, threshold } = question.scope else { panic!() };
-        assert_eq!(threshold, Some(0.25));
+        assert_eq!(question.threshold, Some(0.25));
+        let Scope::Knowledge(filters) = question.scope else { panic!() };
         let fields: Vec<_> = filters.keys().cloned().collect();
         let metadata = FilterField::Metadata("team".to_owned());
         assert_eq!(

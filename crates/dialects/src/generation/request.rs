@@ -51,8 +51,13 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
     let top_k = fields::top_k("topK", request.top_k)?;
     let filters = filters::decode(request.filters.unwrap_or_default(), &filters::DOCUMENT)?;
     let session = request.session_id.parse().map_err(|_| Rejection::SessionNotUsable)?;
-    let question =
-        Question { text: request.prompt, top_k, scope: Scope::within(filters), provider: request.provider };
+    let question = Question {
+        text: request.prompt,
+        top_k,
+        scope: Scope::Knowledge(filters),
+        threshold: None,
+        provider: request.provider,
+    };
     Ok(Ask {
         session,
         opening: Opening::Alive,

@@ -56,7 +56,7 @@ pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Reje
         .ok_or_else(|| Rejection::Invalid(format!("k is {k}; it must be {} to {}", K.start(), K.end())))?;
     let filters = filters::decode(request.filters.unwrap_or_default(), &filters::DOCUMENT)?;
     Ok(QueryRequest {
-        query: Query { text: request.query, scope: Scope::within(filters), limit },
+        query: Query { text: request.query, scope: Scope::Knowledge(filters), threshold: None, limit },
         full_text: request.include_full_text.unwrap_or_default(),
         explain: request.explain.unwrap_or_default(),
     })

@@ -22,7 +22,7 @@ pub fn decode(body: &[u8], trace: TraceId) -> Result<Ask, Rejection> {
     Ok(Ask {
         session,
         opening: Opening::Revived,
-        question: Question { text, top_k, scope: Scope::default(), provider: None },
+        question: Question { text, top_k, scope: Scope::default(), threshold: None, provider: None },
         nothing_found: NothingFound::Answer,
         leaving: Leaving::Cancels,
         key: None,

@@ -171,6 +171,23 @@ async fn whoever_joins_by_key_leaves_as_its_own_request_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_only_reads_leaves_as_the_one_who_asked_would() {
+    for (leaving, lingers) in [(Leaving::Cancels, false), (Leaving::GoesOn, true)] {
+        let mut world = World::new();
+        let id = world.session().await;
+        let asked = world.engine.submit(&world.who, Ask { leaving, ..chat(id, "why?") }).await.unwrap();
+        let call = world.calls.next().await;
+        let reader = world.engine.read(&world.who, asked.prompt()).await.unwrap();
+        drop(asked);
+        sleep(Duration::from_millis(100)).await;
+        assert!(!call.is_aborted(), "somebody still reads");
+        drop(reader);
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(!call.is_aborted(), lingers, "{leaving:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn memory_is_the_last_ten_messages_and_nothing_in_a_selection() {
     let mut world = World::new();
     let id = world.session().await;

@@ -122,7 +122,13 @@ impl World {
 }
 
 pub(crate) fn ask(session: SessionId, text: &str, key: Option<&str>) -> Ask {
-    let question = Question { text: text.to_owned(), top_k: 5, scope: Scope::default(), provider: None };
+    let question = Question {
+        text: text.to_owned(),
+        top_k: 5,
+        scope: Scope::default(),
+        threshold: None,
+        provider: None,
+    };
     Ask {
         session,
         opening: Opening::Alive,

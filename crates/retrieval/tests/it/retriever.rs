@@ -56,11 +56,11 @@ async fn filters_limit_and_threshold_leave_passages_out() {
     let dogs = Filters::from([(FilterField::FilePath, ["dogs.md".to_owned()].into())]);
     let nobody = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     for (query, expected) in [
-        (Query { scope: Scope::within(dogs), ..query("cats sleep") }, 1),
-        (Query { scope: Scope::within(nobody), ..query("cats sleep") }, 0),
+        (Query { scope: Scope::Knowledge(dogs), ..query("cats sleep") }, 1),
+        (Query { scope: Scope::Knowledge(nobody), ..query("cats sleep") }, 0),
         (Query { limit: 2, ..query("cats sleep") }, 2),
-        (Query { scope: at_least(0.99), ..query("cats.md cats sleep") }, 1),
-        (Query { scope: at_least(1.1), ..query("cats sleep") }, 0),
+        (Query { threshold: Some(0.99), ..query("cats.md cats sleep") }, 1),
+        (Query { threshold: Some(1.1), ..query("cats sleep") }, 0),
     ] {
         let found = world.retrieve(&Principal::local(), query.clone()).await.0;
         assert_eq!(found.passages.len(), expected, "{query:?}");
@@ -83,7 +83,7 @@ async fn a_filter_of_chunks_leaves_out_the_others_of_their_document() {
     world.follower.caught_up().await.unwrap();
     // However many of their document's chunks come before them.
     let urls = ["/many.md#line-280", "/cats.md#line-2"].map(str::to_owned);
-    let scope = Scope::within(Filters::from([(FilterField::SourceUrl, urls.into())]));
+    let scope = Scope::Knowledge(Filters::from([(FilterField::SourceUrl, urls.into())]));
     let found = world.retrieve(&Principal::local(), Query { scope, ..query("cats sleep") }).await.0;
     let mut texts: Vec<_> = found.passages.iter().map(|hit| hit.passage.text.as_str()).collect();
     texts.sort_unstable();
@@ -112,9 +112,17 @@ async fn a_selection_is_the_only_thing_that_is_searched() {
         assert!(found.is_relevant);
         let told = [(StageName::Retrieval, 2), (StageName::Reranking, 2)];
         assert_eq!(names_and_counts(&stages), told);
+        let text: Arc<str> = text.into();
         let limited =
-            Query { scope: Scope::Selection(text.into()), limit: 1, ..query("who is soft, and purrs soft") };
+            Query { scope: Scope::Selection(text.clone()), limit: 1, ..query("who is soft, and purrs soft") };
         assert_eq!(world.retrieve(&Principal::local(), limited).await.0.passages.len(), 1);
+        let best = found.passages[0].passage.score;
+        for (threshold, expected) in [(best, 1), (1.1, 0)] {
+            let scope = Scope::Selection(text.clone());
+            let near = Query { scope, threshold: Some(threshold), ..query("who is soft, and purrs soft") };
+            let found = world.retrieve(&Principal::local(), near).await.0;
+            assert_eq!((found.passages.len(), found.is_relevant), (expected, expected > 0), "{threshold}");
+        }
         assert_eq!(world.ask("purr").await.candidates, 3, "nothing of it was written");
     }
 }
@@ -145,7 +153,7 @@ async fn no_reranking_is_told_where_nothing_is_found() {
     let no_candidates = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     let world = World::new(FAKE, Fusion::Weighted).await;
     let (_, stages) = world
-        .retrieve(&Principal::local(), Query { scope: Scope::within(no_candidates), ..query("cats") })
+        .retrieve(&Principal::local(), Query { scope: Scope::Knowledge(no_candidates), ..query("cats") })
         .await;
     assert_eq!(names_and_counts(&stages), [(StageName::Retrieval, 0)]);
 
@@ -156,11 +164,7 @@ async fn no_reranking_is_told_where_nothing_is_found() {
 /// Which stages are told of a question that two passages are wanted for.
 async fn check_stages(fusion: Fusion, model: &str, threshold: Option<f32>, expected: &[(StageName, usize)]) {
     let world = World::named(model, FAKE, fusion).await;
-    let query = Query {
-        limit: 2,
-        scope: Scope::Knowledge { filters: Filters::new(), threshold },
-        ..query("quartz glows purple")
-    };
+    let query = Query { limit: 2, threshold, ..query("quartz glows purple") };
     let (_, stages) = world.retrieve(&Principal::local(), query).await;
     assert_eq!(names_and_counts(&stages), expected);
 }
@@ -289,11 +293,7 @@ impl Embedder for Named {
 }
 
 fn query(text: &str) -> Query {
-    Query { text: text.to_owned(), scope: Scope::default(), limit: 10 }
-}
-
-fn at_least(cosine: f32) -> Scope {
-    Scope::Knowledge { filters: Filters::new(), threshold: Some(cosine) }
+    Query { text: text.to_owned(), scope: Scope::default(), threshold: None, limit: 10 }
 }
 
 fn settings(base_url: &str, model: &str) -> HttpEmbedder {

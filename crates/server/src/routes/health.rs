@@ -32,12 +32,11 @@ async fn live() -> Response {
     json(StatusCode::OK, br#"{"status":"live"}"#.to_vec())
 }
 
-/// New prompts are taken. The embedder and the index may still be getting ready, which stops nobody from
-/// asking; the body tells.
+/// New prompts are taken. The embedder, the index and the models may still be getting ready, which stops nobody
+/// from asking; the body tells.
 async fn ready(State(app): State<App>) -> Response {
     if app.engine.is_stopping() {
         return json(StatusCode::SERVICE_UNAVAILABLE, br#"{"status":"stopping"}"#.to_vec());
     }
-    let health = app.watch.look().await;
-    json(StatusCode::OK, health::ready(&health.embedding, &health.index))
+    json(StatusCode::OK, health::ready(&app.watch.look_at_readiness(&app.engine).await))
 }

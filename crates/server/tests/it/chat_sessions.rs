@@ -136,3 +136,25 @@ async fn concurrent_limit_the_101st_stream_gets_503() {
     drop(streams.pop());
     world.talk(Dialect::Staged, &body(Dialect::Staged)).await.until("token").await;
 }
+
+#[tokio::test]
+async fn ten_turns_are_sent_within_the_model_s_window_and_the_newest_stay() {
+    const WINDOW: usize = 2_000;
+    let world = finding("fake,tokens=200", 1).context_window(WINDOW).start().await;
+    for turn in 0..10 {
+        let answer = world.chat(&json!({"query": format!("question {turn}?"), "session_id": ID})).await;
+        assert_eq!(answer["answer"], fake_text(200));
+    }
+    for (turn, sent) in world.fake.chats().iter().enumerate() {
+        let messages = sent.body["messages"].as_array().expect("a chat has messages");
+        let said: Vec<_> = messages.iter().filter_map(|message| message["content"].as_str()).collect();
+        // A word has a token at the least.
+        let words: usize = said.iter().map(|content| content.split_whitespace().count()).sum();
+        let answer = sent.body["options"]["num_predict"].as_u64().expect("the answer is bounded");
+        assert!(words + answer as usize <= WINDOW, "{words} words and an answer of {answer}");
+        let asked: Vec<_> = (0..turn).filter(|turn| said.contains(&&*format!("question {turn}?"))).collect();
+        assert!(asked.is_empty() == (turn == 0), "turn {turn} has {asked:?}");
+        assert_eq!(asked, (turn - asked.len()..turn).collect::<Vec<_>>(), "the newest stay");
+        assert!(turn < 9 || asked.len() < 5, "the window is too small for all five: {asked:?}");
+    }
+}

@@ -89,7 +89,7 @@ fn insert_turn(db: &Connection, folded: &Folded, turn: &Turn) -> rusqlite::Resul
     let sources: Vec<SourceRecord> =
         passages.into_iter().flat_map(|passages| &passages.in_prompt).map(SourceRecord::from).collect();
     let (mode, selected_text) = match &folded.accepted.question.scope {
-        Scope::Knowledge { .. } => ("general", None),
+        Scope::Knowledge(_) => ("general", None),
         Scope::Selection(text) => ("selected_text", Some(&**text)),
     };
     db.prepare_cached(

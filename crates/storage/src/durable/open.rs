@@ -148,6 +148,7 @@ mod tests {
                 text: "why?".to_owned(),
                 top_k: 5,
                 scope: Default::default(),
+                threshold: None,
                 provider: None,
             },
             key: None,

@@ -32,7 +32,7 @@ pub(super) struct QuestionRecord {
     filters: BTreeMap<String, BTreeSet<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     threshold: Option<f32>,
-    /// What was selected; then there are no filters and no threshold.
+    /// What was selected; then there are no filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     selection: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,15 +184,14 @@ impl From<&Question> for QuestionRecord {
             text: question.text.clone(),
             top_k: question.top_k,
             filters: BTreeMap::new(),
-            threshold: None,
+            threshold: question.threshold,
             selection: None,
             provider: question.provider.clone(),
         };
         match &question.scope {
-            Scope::Knowledge { filters, threshold } => {
+            Scope::Knowledge(filters) => {
                 record.filters =
                     filters.iter().map(|(field, values)| (name(field), values.clone())).collect();
-                record.threshold = *threshold;
             }
             Scope::Selection(text) => record.selection = Some(text.to_string()),
         }
@@ -220,9 +219,10 @@ impl TryFrom<QuestionRecord> for Question {
         }
         let scope = match record.selection {
             Some(text) => Scope::Selection(text.into()),
-            None => Scope::Knowledge { filters, threshold: record.threshold },
+            None => Scope::Knowledge(filters),
         };
-        Ok(Self { text: record.text, top_k: record.top_k, scope, provider: record.provider })
+        let QuestionRecord { text, top_k, threshold, provider, .. } = record;
+        Ok(Self { text, top_k, scope, threshold, provider })
     }
 }
 
@@ -337,7 +337,7 @@ mod tests {
         let accepted = Accepted::try_from(record).ok().unwrap();
         assert_eq!(accepted.prompt.to_string(), "01900000-0000-7000-8000-000000000001");
         assert_eq!((accepted.key, accepted.follows), (None, None));
-        let Scope::Knowledge { filters, threshold: None } = accepted.question.scope else { panic!() };
+        let Scope::Knowledge(filters) = accepted.question.scope else { panic!() };
         let fields: Vec<_> = filters.keys().collect();
         assert_eq!(fields, [&FilterField::FilePath, &FilterField::Metadata("x".to_owned())]);
         assert_eq!(accepted.trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");

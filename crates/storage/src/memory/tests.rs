@@ -17,7 +17,8 @@ fn new_prompt(session: SessionId, filter: &str) -> NewPrompt {
         question: Question {
             text: "why?".to_owned(),
             top_k: 5,
-            scope: Scope::within(filters),
+            scope: Scope::Knowledge(filters),
+            threshold: None,
             provider: None,
         },
         key: None,

@@ -57,7 +57,7 @@ fn story() -> Vec<Told> {
         (FilterField::FilePath, ["src/**".to_owned(), "docs/*".to_owned()].into()),
         (FilterField::Metadata("team".to_owned()), ["sky".to_owned()].into()),
     ];
-    first.accepted.question.scope = Scope::within(filters.into());
+    first.accepted.question.scope = Scope::Knowledge(filters.into());
     let client = Cause::Client(CancelReason::UserInitiated);
     vec![
         Told {

@@ -59,7 +59,7 @@ pub(crate) fn selected(text: &str, chars: (u32, u32), lines: (u32, u32)) -> Pass
 }
 
 pub(crate) fn question(text: &str) -> Question {
-    Question { text: text.to_owned(), top_k: 5, scope: Default::default(), provider: None }
+    Question { text: text.to_owned(), top_k: 5, scope: Default::default(), threshold: None, provider: None }
 }
 
 /// A prompt that wants to be started.

@@ -115,6 +115,8 @@ struct Verdict {
     f1: Option<f64>,
     /// Whether it has the fact; none where none is known.
     fact: Option<bool>,
+    /// Whether a passage that the model was given has it.
+    fact_is_given: bool,
     refusal: bool,
     /// How many passages it rests on, and how many of them are of a document that answers the question.
     cited: (usize, usize),
@@ -133,6 +135,7 @@ impl Verdict {
             answerable: reference.answerable,
             f1: best.filter(|_| reference.answerable),
             fact: (!reference.facts.is_empty()).then(|| has_fact(&answer.text, &reference.facts)),
+            fact_is_given: answer.passages.iter().any(|passage| has_fact(&passage.text, &reference.facts)),
             refusal: is_refusal(&answer.text),
             cited: (answer.cited().count(), answer.cited().filter(is_right).count()),
             markers: judge::has_marker(&answer.text),
@@ -178,8 +181,13 @@ pub(super) async fn measure(
 async fn ask(engine: &Engine, text: &str) -> Result<Answer, Rejection> {
     let who = Principal::local();
     let session = engine.start_session(&who, NewSession::default()).await?.id;
-    let question =
-        domain::Question { text: text.to_owned(), top_k: PASSAGES, scope: Scope::default(), provider: None };
+    let question = domain::Question {
+        text: text.to_owned(),
+        top_k: PASSAGES,
+        scope: Scope::default(),
+        threshold: None,
+        provider: None,
+    };
     let ask = Ask {
         session,
         opening: Opening::Alive,
@@ -207,6 +215,7 @@ fn recorded(question: &Question, answer: &Answer, verdict: &Verdict) -> serde_js
         "refusal": verdict.refusal,
         "f1": verdict.f1,
         "fact": verdict.fact,
+        "fact_is_given": verdict.fact_is_given,
         "cited": answer.citations.iter().map(|citation| citation.number).collect::<Vec<_>>(),
         "rightly_cited": verdict.cited.1,
         "first_token_ms": verdict.first_token.as_millis(),

@@ -137,7 +137,7 @@ async fn judge(asked: &Asked, retriever: &dyn Retriever) -> Result<Verdict, Stri
 }
 
 async fn find(retriever: &dyn Retriever, query: &str) -> Result<Vec<(DocumentId, String)>, String> {
-    let wanted = Query { text: query.to_owned(), scope: Scope::default(), limit: PASSAGES };
+    let wanted = Query { text: query.to_owned(), scope: Scope::default(), threshold: None, limit: PASSAGES };
     let found = retriever.retrieve(&Principal::local(), wanted, &|_| {}).await;
     let found = found.map_err(|failure| format!("{query:?}: {}", failure.message))?;
     Ok(found.passages.into_iter().map(|hit| (hit.passage.document, hit.passage.text)).collect())

@@ -39,7 +39,8 @@ pub(super) async fn all(collection: &Collection, retriever: &dyn Retriever) -> R
     let mut rankings: Vec<Vec<DocumentId>> = Vec::with_capacity(collection.questions.len());
     let (mut times, mut relevant) = (Vec::with_capacity(collection.questions.len()), 0);
     for question in collection.judged() {
-        let query = Query { text: question.text.clone(), scope: Scope::default(), limit: PASSAGES };
+        let query =
+            Query { text: question.text.clone(), scope: Scope::default(), threshold: None, limit: PASSAGES };
         let began = Instant::now();
         let found = retriever.retrieve(&Principal::local(), query, &|_| {}).await;
         times.push(began.elapsed());

@@ -33,12 +33,12 @@ fn question() -> impl Strategy<Value = Question> {
     ];
     let filters = btree_map(field, btree_set(".{0,5}", 0..3), 0..4);
     let scope = prop_oneof![
-        (filters, option::of(0.0_f32..=1.0))
-            .prop_map(|(filters, threshold)| Scope::Knowledge { filters, threshold }),
+        filters.prop_map(Scope::Knowledge),
         ".{0,50}".prop_map(|text| Scope::Selection(text.into())),
     ];
-    (".{0,50}", any::<u32>(), scope, option::of(".{0,10}"))
-        .prop_map(|(text, top_k, scope, provider)| Question { text, top_k, scope, provider })
+    (".{0,50}", any::<u32>(), scope, option::of(0.0_f32..=1.0), option::of(".{0,10}")).prop_map(
+        |(text, top_k, scope, threshold, provider)| Question { text, top_k, scope, threshold, provider },
+    )
 }
 
 fn accepted() -> impl Strategy<Value = Step> {

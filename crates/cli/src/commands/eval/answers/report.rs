@@ -43,13 +43,17 @@ impl Answers {
             put("f1", rounded(mean));
             put("f1_interval", rounded(around));
         }
-        let facts: Vec<_> = self.verdicts.iter().filter_map(|verdict| verdict.fact).collect();
+        let facts: Vec<_> =
+            self.verdicts.iter().filter_map(|verdict| Some((verdict.fact?, verdict.fact_is_given))).collect();
+        let given = || facts.iter().filter(|(_, is_given)| *is_given);
         let mut share_of = |name: &str, of: usize, all: usize| {
             if let Some(share) = share(of, all) {
                 put(name, rounded(share));
             }
         };
-        share_of("with_the_fact", facts.iter().filter(|fact| **fact).count(), facts.len());
+        share_of("with_the_fact", facts.iter().filter(|(has_it, _)| *has_it).count(), facts.len());
+        share_of("fact_given", given().count(), facts.len());
+        share_of("with_the_given_fact", given().filter(|(has_it, _)| *has_it).count(), given().count());
         share_of(
             "right_refusals",
             unanswerable().filter(|verdict| verdict.refusal).count(),
