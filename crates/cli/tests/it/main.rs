@@ -1,6 +1,7 @@
 //! The real binary, from the outside.
 
 mod ask;
+mod backup;
 mod binary;
 mod breaker;
 mod burst;
@@ -23,5 +24,6 @@ mod models_hub;
 mod mounts;
 mod search;
 mod serve;
+mod service;
 mod slow_readers;
 mod stop;
