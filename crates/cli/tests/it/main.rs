@@ -12,6 +12,7 @@ mod crash;
 mod demos;
 mod embedding;
 mod eval;
+mod failing;
 mod full_disk;
 mod ingest;
 mod ingest_crash;

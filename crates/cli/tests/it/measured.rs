@@ -74,7 +74,7 @@ async fn client(server: &Server) -> Client {
 }
 
 /// Every sample by its name and labels.
-async fn samples(server: &Server) -> BTreeMap<String, f64> {
+pub(crate) async fn samples(server: &Server) -> BTreeMap<String, f64> {
     let text = get(server, "/metrics").await.expect("it answers").text().await;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let sample = |line: &str| {
