@@ -9,7 +9,9 @@ mod chat;
 mod client;
 mod config;
 mod crash;
+mod dashboard;
 mod demos;
+mod deploy;
 mod embedding;
 mod eval;
 mod failing;
@@ -23,6 +25,7 @@ mod models;
 mod models_hub;
 #[path = "../../../storage/tests/it/faults/mounts.rs"]
 mod mounts;
+mod prometheus;
 mod search;
 mod serve;
 mod service;
