@@ -117,7 +117,7 @@ mod tests {
             format!("120000 blob {object}      12\tlink"),
             format!("160000 commit {object}       -\tmodule"),
         ];
-        let seeds: Vec<_> = seeds.iter().map(|line| line.as_bytes()).collect();
+        let seeds: Vec<_> = seeds.iter().map(String::as_bytes).collect();
         fuzz(&seeds, &["\t", "..", "/", "//", "-", "blob", " "], |line| {
             if let Some(Entry::File(file)) = entry(line, Limits::default()) {
                 assert!(file.path.split('/').all(|part| !matches!(part, "" | "." | "..")), "{}", file.path);
