@@ -20,7 +20,7 @@ struct Answered {
     lines: String,
 }
 
-fn variables(fake: &FakeModel) -> [(&str, &str); 8] {
+fn variables(fake: &FakeModel) -> [(&str, &str); 9] {
     [
         ("WELLSPRING__EMBEDDING__KIND", "ollama"),
         ("WELLSPRING__EMBEDDING__MODEL", "fake"),
@@ -29,7 +29,8 @@ fn variables(fake: &FakeModel) -> [(&str, &str); 8] {
         ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
         ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,tokens=40"),
         ("WELLSPRING__PROVIDERS__ENDLESS__BASE_URL", fake.url()),
-        ("WELLSPRING__PROVIDERS__ENDLESS__MODEL", "fake,tokens=100000,pace=2ms"),
+        ("WELLSPRING__PROVIDERS__ENDLESS__MODEL", "fake,tokens=100000,pace=10ms"),
+        ("WELLSPRING__GENERATION__MAX_TOKENS", "100000"),
     ]
 }
 
