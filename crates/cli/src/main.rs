@@ -6,6 +6,7 @@ mod files;
 mod logging;
 mod memory;
 mod running;
+mod service;
 mod settings;
 mod wiring;
 

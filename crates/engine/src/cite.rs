@@ -194,4 +194,38 @@ mod tests {
         let [Citation { number: 1, quote: Some(quote) }] = &citations[..] else { panic!("{citations:?}") };
         assert!(text.contains(quote), "{quote}");
     }
+
+    #[test]
+    fn fuzz_nearly_right_answers() {
+        let passages = [
+            passage("Water boils at 100 degrees. It freezes at zero degrees."),
+            passage("Pumps lift water."),
+        ];
+        let answers = [
+            "Water boils at 100 degrees [1]. Pumps lift water [2, 1].\n\n```\nx[1]\n```\n`[2]` and [3]",
+            "~~~rust\nlet a = b[1];\n~~~\nIt freezes at zero degrees.",
+        ];
+        let words = [
+            "[",
+            "]",
+            "[1]",
+            "[2, 1]",
+            "`",
+            "``",
+            "```",
+            "~~~",
+            "[99999999999999999999]",
+            "[-1]",
+            "\u{3000}",
+            "。",
+        ];
+        testing::fuzz_text(&answers, &words, |answer| {
+            let cited = citations(answer, &passages);
+            assert!(cited.is_sorted_by(|one, next| one.number < next.number), "{cited:?}");
+            for citation in cited {
+                let passage = &passages[citation.number as usize - 1];
+                assert!(citation.quote.is_none_or(|quote| passage.text.contains(&quote)));
+            }
+        });
+    }
 }

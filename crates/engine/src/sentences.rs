@@ -105,4 +105,13 @@ mod tests {
     fn characters_of_many_bytes_are_never_cut() {
         check("Größe. 数据。🙂 Ende.", &["Größe.", "数据。", "🙂 Ende."]);
     }
+
+    #[test]
+    fn fuzz_nearly_right_texts() {
+        let seeds = ["Dr. Who (he) came. \"So?\" it said!\nv1.2 is e.g. new. あ。い！", "One\r\ntwo"];
+        testing::fuzz_text(&seeds, &[".", "!", "?", ")", "\"", "’", "。", " ", "e.g."], |text| {
+            let whole: String = pieces(text).into_iter().map(|piece| &text[piece]).collect();
+            assert_eq!(whole, text, "the pieces cover it");
+        });
+    }
 }

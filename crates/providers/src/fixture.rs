@@ -2,6 +2,7 @@
 
 use domain::{Failure, ModelEvent};
 use proptest::prelude::*;
+use testing::fuzz;
 
 use crate::events::Decoder;
 
@@ -58,6 +59,33 @@ pub(crate) fn check_noise<D: Decoder>(answers: Vec<&'static [u8]>) {
         }
         reads.push(rest);
         prop_assert_eq!(decode::<D>(reads.into_iter().rev()), decode::<D>([answer.as_slice()]));
+    });
+}
+
+/// Nearly right answers are decoded or refused, the same however they are cut.
+pub(crate) fn check_nearly_right<D: Decoder>(answers: &[&[u8]]) {
+    const WORDS: [&str; 16] = [
+        "\"error\":",
+        "{\"message\":",
+        "\"done\":true",
+        "null",
+        "[]",
+        "{}",
+        "\\ud83d",
+        "\\udc00",
+        "data: ",
+        "data: [DONE]",
+        "id: 7",
+        "event: error",
+        ": comment",
+        "\n\n",
+        "\"tool_calls\":[{",
+        "\"index\":-1",
+    ];
+    fuzz(answers, &WORDS, |answer| {
+        let whole = decode::<D>([answer]);
+        assert_eq!(decode::<D>(answer.chunks(1)), whole);
+        assert_eq!(decode::<D>(answer.chunks(7)), whole);
     });
 }
 

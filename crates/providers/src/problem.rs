@@ -77,6 +77,8 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
+    use testing::fuzz;
+
     use super::*;
 
     fn check(body: &str, expected: &str) {
@@ -122,5 +124,22 @@ mod tests {
     fn long_words_are_cut() {
         let message = Problem::read("é".repeat(9000).as_bytes()).message;
         assert_eq!(message.chars().count(), MAX_MESSAGE_CHARS + 1);
+    }
+
+    #[test]
+    fn fuzz_nearly_right_problems() {
+        let bodies: [&[u8]; 6] = [
+            br#"{"error":"model not found"}"#,
+            br#"{"error":{"message":"too long","type":"invalid","code":"context_length_exceeded","param":"messages"}}"#,
+            br#"[{"error":{"message":"quota"}}]"#,
+            br#"{"detail":[{"loc":["body"],"msg":"wrong"}]}"#,
+            b"<html><body>502 Bad Gateway</body></html>",
+            "\u{fc}berlastet".as_bytes(),
+        ];
+        fuzz(&bodies, &["\"error\":", "{\"message\":", "null", "[]", "<", "\\u0000", "\\n"], |body| {
+            let problem = Problem::read(body);
+            assert!(problem.message.chars().count() <= MAX_MESSAGE_CHARS + 1, "{problem:?}");
+            assert!(!problem.message.contains(['\n', '\r']), "{problem:?}");
+        });
     }
 }

@@ -87,6 +87,9 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use reqwest::header::HeaderValue;
+    use testing::fuzz_text;
+
     use super::*;
 
     fn refusal(status: u16, message: &str) -> Refusal {
@@ -136,5 +139,15 @@ mod tests {
             let headers = HeaderMap::from_iter([(RETRY_AFTER, value.parse().unwrap())]);
             assert_eq!(retry_after(&headers, now), expected.map(Duration::from_secs), "{value}");
         }
+    }
+
+    #[test]
+    fn fuzz_nearly_right_times_to_come_back() {
+        let seeds = ["120", "0", "Fri, 31 Dec 1999 23:59:59 GMT", "Wed, 21 Oct 2099 07:28:00 GMT"];
+        fuzz_text(&seeds, &["-", "+", "GMT", "99999999999999999999", ", "], |text| {
+            let Ok(value) = HeaderValue::from_str(text) else { return };
+            let wait = retry_after(&HeaderMap::from_iter([(RETRY_AFTER, value)]), SystemTime::now());
+            assert!(wait.is_none_or(|wait| wait <= LONGEST_WAIT), "{wait:?}");
+        });
     }
 }

@@ -83,6 +83,8 @@ fn address(text: &str) -> Option<IpAddr> {
 mod tests {
     use axum::http::HeaderValue;
 
+    use testing::fuzz_text;
+
     use super::*;
 
     fn network(text: &str) -> Network {
@@ -150,5 +152,25 @@ mod tests {
         assert_eq!(at("2001:db8:1:2::5"), at("2001:db8:1:2:ffff::6"));
         assert_ne!(at("2001:db8:1:2::5"), at("2001:db8:1:3::5"));
         assert_ne!(at("203.0.113.5"), at("203.0.113.6"));
+    }
+
+    #[test]
+    fn fuzz_nearly_right_addresses() {
+        let seeds = [
+            "198.51.100.1, 10.9.9.9",
+            "for=192.0.2.60;proto=http;by=203.0.113.43, for=198.51.100.17",
+            "for=\"[2001:db8:cafe::17]:4711\"",
+            "::ffff:10.0.0.1, [::1]:80, unknown",
+        ];
+        let trusted = [network("10.0.0.0/8"), network("::1/128"), network("0.0.0.0/0"), network("::/0")];
+        fuzz_text(&seeds, &["for=", "\"", "[", "]", ":", ",", ";", "::", "/128"], |text| {
+            let Ok(value) = HeaderValue::from_str(text) else { return };
+            for name in [X_FORWARDED_FOR, header::FORWARDED] {
+                let headers = HeaderMap::from_iter([(name, value.clone())]);
+                let peer = "203.0.113.5".parse().unwrap();
+                place(client(peer, &headers, &trusted));
+                assert_eq!(client(peer, &headers, &trusted[..2]), peer, "only proxies are believed");
+            }
+        });
     }
 }

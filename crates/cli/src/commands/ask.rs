@@ -17,9 +17,8 @@ use std::process::ExitCode;
 use clap::Args;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use url::Url;
 
-use super::ConfigFlag;
+use super::{ConfigFlag, calls};
 use crate::logging;
 use crate::running::RunningServer;
 use crate::settings::{Environment, Settings};
@@ -47,7 +46,7 @@ pub(super) struct Ask {
     #[arg(long)]
     json: bool,
     /// The server to ask, for example http://127.0.0.1:8080
-    #[arg(long, value_name = "URL", value_parser = server_url)]
+    #[arg(long, value_name = "URL", value_parser = calls::server_url)]
     server: Option<String>,
     /// How many passages to look for
     #[arg(short, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=20))]
@@ -119,24 +118,4 @@ fn who(ask: &Ask, environment: &Environment) -> Result<Who, Box<dyn Error>> {
         Some(server) => Who::Server(server.url()),
         None => Who::ThisProcess(Box::new(settings)),
     })
-}
-
-fn server_url(text: &str) -> Result<String, String> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let url = url.ok_or("an address like http://127.0.0.1:8080 is needed")?;
-    Ok(url.as_str().trim_end_matches('/').to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_is_named_by_an_address_with_its_scheme() {
-        assert_eq!(server_url("http://localhost:8080/").as_deref(), Ok("http://localhost:8080"));
-        assert_eq!(server_url("https://here/behind/a/proxy").as_deref(), Ok("https://here/behind/a/proxy"));
-        for wrong in ["localhost:8080", "127.0.0.1:8080", "ftp://here", ""] {
-            assert!(server_url(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 use serde::Deserialize;
+use url::Url;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -16,6 +17,13 @@ pub(super) struct Refusal {
     pub(super) code: String,
     /// What to tell a person.
     pub(super) message: String,
+}
+
+/// A server's address as people type it.
+pub(super) fn server_url(text: &str) -> Result<String, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.ok_or("an address like http://127.0.0.1:8080 is needed")?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 /// A client for the server at an address.
@@ -77,5 +85,14 @@ mod tests {
             told.message,
             "the server at http://here answered 404 Not Found: is it Wellspring's address?"
         );
+    }
+
+    #[test]
+    fn a_server_is_named_by_an_address_with_its_scheme() {
+        assert_eq!(server_url("http://localhost:8080/").as_deref(), Ok("http://localhost:8080"));
+        assert_eq!(server_url("https://here/behind/a/proxy").as_deref(), Ok("https://here/behind/a/proxy"));
+        for wrong in ["localhost:8080", "127.0.0.1:8080", "ftp://here", ""] {
+            assert!(server_url(wrong).is_err(), "{wrong}");
+        }
     }
 }

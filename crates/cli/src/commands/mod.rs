@@ -1,9 +1,11 @@
 //! The command line: one file a command.
 
 mod ask;
+mod backup;
 mod calls;
 mod config;
 mod eval;
+mod health;
 mod ingest;
 mod models;
 mod reindex;
@@ -44,6 +46,10 @@ enum Command {
     Search(search::Search),
     /// Embeds what lacks a vector of the configured model and makes the index anew
     Reindex(reindex::Reindex),
+    /// Copies what is kept, also while the server runs
+    Backup(backup::Backup),
+    /// Tells how the server is that runs
+    Health(health::Health),
     /// Shows or checks the settings
     #[command(subcommand)]
     Config(config::Config),
@@ -79,6 +85,8 @@ impl ConfigFlag {
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> Result<ExitCode, Box<dyn Error>> {
     match arguments.command {
         Command::Ask(ask) => return ask::run(&ask, environment),
+        Command::Health(health) => return health::run(&health, environment),
+        Command::Backup(backup) => backup::run(&backup, environment),
         Command::Serve(serve) => serve::run(serve, environment),
         Command::Ingest(ingest) => ingest::run(&ingest, environment),
         Command::Search(search) => search::run(&search, environment),

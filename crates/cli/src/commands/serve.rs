@@ -19,6 +19,7 @@ use tracing::{info, warn};
 
 use super::{ConfigFlag, print};
 use crate::running::Announcement;
+use crate::service::ServiceManager;
 use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, Sources};
 use crate::{files, logging, memory, wiring};
 
@@ -47,10 +48,10 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
         warn!("{remark}");
     }
     files::raise_limit(&settings);
-    Runtime::new()?.block_on(listen(&settings))
+    Runtime::new()?.block_on(listen(&settings, ServiceManager::new(environment)))
 }
 
-async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
+async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<dyn Error>> {
     let bind = settings.server.bind;
     let listener = TcpListener::bind(bind).await.map_err(|error| {
         format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
@@ -58,8 +59,9 @@ async fn listen(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let wired = wiring::server(settings).await?;
     warn_if_open(settings);
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
-    let stop = stop_signals()?;
+    let stop = stop_signals(manager.clone())?;
     let announcement = announce(settings, listener.local_addr()?);
+    manager.tell("READY=1");
     // It serves also if nobody can read this.
     let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
     let mut beside = JoinSet::new();
@@ -145,16 +147,17 @@ fn what_to_do(error: io::ErrorKind) -> &'static str {
 }
 
 /// A word for each SIGTERM or Ctrl-C.
-fn stop_signals() -> io::Result<impl Stream<Item = ()>> {
+fn stop_signals(manager: ServiceManager) -> io::Result<impl Stream<Item = ()>> {
     let terminate = signal(SignalKind::terminate())?;
     let interrupt = signal(SignalKind::interrupt())?;
-    Ok(stream::unfold((terminate, interrupt), async |(mut terminate, mut interrupt)| {
+    Ok(stream::unfold((terminate, interrupt, manager), async |(mut terminate, mut interrupt, manager)| {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         info!("stopping");
-        Some(((), (terminate, interrupt)))
+        manager.tell("STOPPING=1");
+        Some(((), (terminate, interrupt, manager)))
     }))
 }
 

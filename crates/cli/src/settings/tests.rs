@@ -426,3 +426,43 @@ fn a_mistake_in_the_environment_or_a_flag_names_it() {
         assert!(problems.starts_with(expected), "{problems}");
     }
 }
+
+#[test]
+fn fuzz_nearly_right_files_and_variables() {
+    let words = [
+        "[",
+        "]",
+        "[[",
+        "\"",
+        "'",
+        "=",
+        "#",
+        ".",
+        "-1",
+        "1e308",
+        "inf",
+        "nan",
+        "true",
+        "[]",
+        "{}",
+        "1979-05-27",
+        "\"*\"",
+        "[providers.local]\n",
+        "[[generation.orders]]\n",
+        "\"\"\"",
+        "\\u0000",
+        "0x7fffffffffffffff",
+    ];
+    let small = "[generation]\nproviders = ['a', 'b']\n[providers.a]\nkind = 'openai'\nmodel = 'm'\n\
+                 [providers.b]\nkind = 'quotes'\n[limits]\nreaders = 5\n";
+    testing::fuzz_text(&[EXAMPLE, small], &words, |text| {
+        let variables = [("WELLSPRING__LIMITS__READERS", text), ("MAX_CONCURRENT_STREAMS", text)];
+        for variables in [&[][..], &variables] {
+            let file = if variables.is_empty() { text } else { "" };
+            match (Given { file, variables, bind: Some("127.0.0.1:0") }).load() {
+                Ok((settings, tree)) => drop(show(&settings, &tree)),
+                Err(problems) => assert!(!problems.to_string().is_empty()),
+            }
+        }
+    });
+}

@@ -1,6 +1,7 @@
 //! The real binary, from the outside.
 
 mod ask;
+mod backup;
 mod binary;
 mod breaker;
 mod burst;
@@ -8,9 +9,12 @@ mod chat;
 mod client;
 mod config;
 mod crash;
+mod dashboard;
 mod demos;
+mod deploy;
 mod embedding;
 mod eval;
+mod failing;
 mod full_disk;
 mod ingest;
 mod ingest_crash;
@@ -21,7 +25,9 @@ mod models;
 mod models_hub;
 #[path = "../../../storage/tests/it/faults/mounts.rs"]
 mod mounts;
+mod prometheus;
 mod search;
 mod serve;
+mod service;
 mod slow_readers;
 mod stop;

@@ -1,18 +1,16 @@
 //! What the server measures under load is what its clients measure, and a real Prometheus reads it.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 use testing::FakeModel;
-use tokio::process::{Child, Command};
-use tokio::time::sleep;
+use tokio::process::Command;
 
-use crate::binary::{Home, Server, run, soon};
-use crate::client::{Response, ask, delete, get, post, send};
+use crate::binary::{Home, Server, run};
+use crate::client::{Response, ask, delete, get, post};
+use crate::prometheus::Prometheus;
 
 const SESSIONS: usize = 20;
 const PROMPTS: usize = 3;
@@ -74,7 +72,7 @@ async fn client(server: &Server) -> Client {
 }
 
 /// Every sample by its name and labels.
-async fn samples(server: &Server) -> BTreeMap<String, f64> {
+pub(crate) async fn samples(server: &Server) -> BTreeMap<String, f64> {
     let text = get(server, "/metrics").await.expect("it answers").text().await;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let sample = |line: &str| {
@@ -154,77 +152,15 @@ async fn a_real_prometheus_reads_every_metric() {
         run(Command::new("sh").args(["-c", "promtool check metrics < \"$0\""]).arg(home.path("page"))).await;
     assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);
 
-    let prometheus = Prometheus::start(&home, &server);
+    let prometheus = Prometheus::start(&home, &server, None);
     let up = prometheus.value("up").await;
     assert_eq!(up, 1.0);
     assert_eq!(prometheus.value("wellspring_tokens_total{provider='main'}").await, 40.0);
     let slowest = "histogram_quantile(0.99, sum by (le) (gen_ai_server_request_duration_seconds_bucket))";
     assert!(prometheus.value(slowest).await > 0.0);
-    let known = prometheus.get("/api/v1/targets/metadata?limit=1000").await;
-    let known: Vec<_> = known["data"].as_array().expect("there are some").iter().collect();
+    let known = prometheus.known().await;
     for announced in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = announced.split_once(' ').expect("a type has a name");
-        let found = known.iter().find(|known| known["metric"] == name);
-        assert_eq!(found.map(|known| &known["type"]), Some(&json!(kind)), "{name}");
-    }
-}
-
-/// Debian's Prometheus, scraping a server; gone when it is dropped.
-struct Prometheus {
-    address: String,
-    _process: Child,
-}
-
-impl Prometheus {
-    fn start(home: &Home, server: &Server) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = free.expect("this machine has a free port").to_string();
-        let settings = format!(
-            "global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}\n\
-             scrape_configs: [{{job_name: wellspring, static_configs: [{{targets: ['{}']}}]}}]\n",
-            server.address
-        );
-        let settings = home.write("prometheus.yml", &settings);
-        let process = Command::new("prometheus")
-            .arg(format!("--config.file={}", settings.display()))
-            .arg(format!("--storage.tsdb.path={}", home.path("prometheus").display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("scripts/setup tests installs it");
-        Self { address, _process: process }
-    }
-
-    /// What a query comes to, once there is something that it comes to.
-    async fn value(&self, query: &str) -> f64 {
-        let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let path = format!("/api/v1/query?query={encoded}");
-        let asked = async {
-            loop {
-                let answer = self.get(&path).await;
-                if let Some(value) = answer["data"]["result"][0]["value"][1].as_str() {
-                    return value.parse().expect("a value is a number");
-                }
-                sleep(Duration::from_millis(50)).await;
-            }
-        };
-        soon(query, asked).await
-    }
-
-    /// What it answers, once it does.
-    async fn get(&self, path: &str) -> Value {
-        let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
-        let asked = async {
-            loop {
-                match send(&self.address, &request).await {
-                    Ok(answer) if answer.status == 200 => return answer.json().await,
-                    _ => sleep(Duration::from_millis(50)).await,
-                }
-            }
-        };
-        soon("Prometheus", asked).await
+        assert_eq!(known.get(name).map(String::as_str), Some(kind), "{name}");
     }
 }

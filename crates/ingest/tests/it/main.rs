@@ -7,6 +7,7 @@ mod attacks;
 mod crash;
 mod documents;
 mod folders;
+mod fuzz;
 mod golden;
 mod hostile;
 mod library;

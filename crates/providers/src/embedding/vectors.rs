@@ -77,6 +77,11 @@ fn scaled(number: f32, length: f64) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use testing::fuzz;
+
+    use super::super::api::Api;
+    use super::super::ollama::Ollama;
+    use super::super::openai::OpenAi;
     use super::*;
 
     fn numbered(index: Option<usize>, vector: &[f32]) -> Numbered {
@@ -130,5 +135,24 @@ mod tests {
     fn without_a_dimension_the_first_vector_tells_it() {
         let answer = vec![numbered(None, &[1.0, 0.0]), numbered(None, &[1.0])];
         assert!(checked(answer, 2, None).unwrap_err().contains("2 were expected"));
+    }
+
+    #[test]
+    fn fuzz_nearly_right_vectors() {
+        let answers: [&[u8]; 3] = [
+            br#"{"model":"m","embeddings":[[0.5,-1e-3,2],[1,0,0]]}"#,
+            br#"{"data":[{"index":1,"embedding":[0.1,0.2]},{"index":0,"embedding":[3,4]}]}"#,
+            br#"{"data":[{"embedding":[null,1]}]}"#,
+        ];
+        let words = ["1e39", "-0", "[[]]", "\"index\":18446744073709551615,", "NaN"];
+        let apis: [&dyn Api; 2] = [&Ollama, &OpenAi];
+        fuzz(&answers, &words, |body| {
+            for answer in apis.into_iter().filter_map(|api| api.answer(body).ok()) {
+                for vector in checked(answer, 2, None).into_iter().flatten() {
+                    let length: f64 = vector.iter().map(|number| f64::from(*number).powi(2)).sum();
+                    assert!((length - 1.0).abs() < 1e-3, "{vector:?}");
+                }
+            }
+        });
     }
 }

@@ -56,4 +56,13 @@ mod tests {
             assert_eq!(Label::parse(text), None, "{text}");
         }
     }
+
+    #[test]
+    fn fuzz_nearly_right_labels() {
+        testing::fuzz_text(&["1 42 granite", "2 0 "], &[" ", "1", "-"], |text| {
+            if let Some(label) = Label::parse(text) {
+                assert_eq!(Label::parse(&label.to_string()), Some(label));
+            }
+        });
+    }
 }

@@ -288,4 +288,28 @@ mod tests {
         let mut page = Page::new(Closed, Hint::none(), Look { json: false, colours: false });
         assert_eq!(page.write(TOKENS.as_bytes()), Ok(Some(End::Unread)));
     }
+
+    #[test]
+    fn fuzz_nearly_right_deltas() {
+        let whole =
+            format!("{TOKENS}{}", done("stop", &source(1, true, "\"filePath\":\"a.md\",\"lineStart\":1")));
+        let error = "{\"type\":\"error\",\"metadata\":{\"code\":\"x\",\"message\":\"y\"}}\n";
+        let words = ["\\u001b[2J", "\u{9b}", "\u{202e}", "\"type\":\"done\",", "null", "{}", "[]", "\\ud800"];
+        testing::fuzz(&[whole.as_bytes(), error.as_bytes()], &words, |deltas| {
+            for json in [false, true] {
+                let look = Look { json, colours: false };
+                let (mut at_once, mut in_pieces) = (Vec::new(), Vec::new());
+                let told = Page::new(&mut at_once, Hint::none(), look).write(deltas);
+                let mut page = Page::new(&mut in_pieces, Hint::none(), look);
+                let told_in_pieces: Vec<_> =
+                    deltas.chunks(5).map_while(|piece| page.write(piece).ok()).collect();
+                if told.is_ok() {
+                    assert_eq!(told_in_pieces.len(), deltas.chunks(5).count());
+                    drop(page);
+                    assert_eq!(at_once, in_pieces);
+                }
+                assert!(json || !at_once.contains(&0x1b), "no text moves a terminal's cursor");
+            }
+        });
+    }
 }

@@ -104,6 +104,8 @@ fn scp(address: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use testing::fuzz_text;
+
     use super::*;
 
     #[test]
@@ -181,5 +183,26 @@ mod tests {
         for address in ["https://example.org/docs", "https://github.com/a/b/issues", "docs", "ext::sh"] {
             assert!(!looks_like_a_repository(address), "{address}");
         }
+    }
+
+    #[test]
+    fn fuzz_nearly_right_addresses() {
+        let seeds = [
+            "https://user:secret@example.com:8443/team/service.git?x=1#y",
+            "git@example.com:team/service.git",
+            "ssh://git@[::1]:22/~team/service",
+            "file:///srv/git/service",
+        ];
+        fuzz_text(
+            &seeds,
+            &["-", "--upload-pack=", "ext::", "@", ":", "//", "%2d", "[", "]", "..", "\u{200b}"],
+            |address| {
+                looks_like_a_repository(address);
+                if check(address).is_ok() {
+                    assert!(!address.starts_with('-') && !address.contains(['\n', '\r', '\0']), "{address}");
+                    assert!(!address.to_ascii_lowercase().starts_with("ext::"), "{address}");
+                }
+            },
+        );
     }
 }

@@ -67,6 +67,8 @@ fn entry(line: &[u8], limits: Limits) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use testing::fuzz;
+
     use super::*;
 
     fn check(line: &[u8], expected: &Entry) {
@@ -105,5 +107,21 @@ mod tests {
             entry(b"100644 blob abc 5\tcaf\xe9.md", Limits::default()),
             Some(Entry::Failed { .. })
         ));
+    }
+
+    #[test]
+    fn fuzz_nearly_right_listings() {
+        let object = "8f94139338f9404f26296befa88755fc2598c289";
+        let seeds = [
+            format!("100644 blob {object}     234\tdocs/guide.md"),
+            format!("120000 blob {object}      12\tlink"),
+            format!("160000 commit {object}       -\tmodule"),
+        ];
+        let seeds: Vec<_> = seeds.iter().map(String::as_bytes).collect();
+        fuzz(&seeds, &["\t", "..", "/", "//", "-", "blob", " "], |line| {
+            if let Some(Entry::File(file)) = entry(line, Limits::default()) {
+                assert!(file.path.split('/').all(|part| !matches!(part, "" | "." | "..")), "{}", file.path);
+            }
+        });
     }
 }

@@ -60,3 +60,36 @@ fn conversations_of_any_length_are_rendered() {
     let roles = [Role::User, Role::Assistant].repeat(50);
     assert_eq!(template.around(&roles).map(|around| around.len()), Some(101));
 }
+
+#[test]
+fn fuzz_nearly_right_templates() {
+    let seeds = [CHATML.to_bytes(), b"{{ bos_token }}{% for message in messages %}[{{ message.role.upper() }}]{{ message.content | trim }}{% endfor %}"];
+    let words = [
+        "{%",
+        "%}",
+        "{{",
+        "}}",
+        "{#",
+        "#}",
+        "{% endfor %}",
+        "{% if a %}",
+        "{% set x = messages %}",
+        "| tojson",
+        "range(9999)",
+        "loop.index",
+        "[0]",
+        "[-1]",
+        "['x']",
+        "raise_exception('no')",
+        "~",
+        "namespace(a=1)",
+        "{%- macro f(x) %}",
+    ];
+    testing::fuzz(&seeds, &words, |source| {
+        let Ok(source) = CString::new(source) else { return };
+        if let Ok(template) = template(&source, true) {
+            let around = template.around(&[Role::System, Role::User, Role::Assistant, Role::User]);
+            assert_eq!(around.map(|around| around.len()), Some(5));
+        }
+    });
+}

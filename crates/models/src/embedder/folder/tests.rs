@@ -180,3 +180,47 @@ fn a_tensor_of_another_shape_is_told() {
     small.write();
     assert!(matches!(small.load().unwrap_err().problem, Problem::TensorShape { .. }));
 }
+
+#[test]
+fn fuzz_nearly_right_weights() {
+    let small = Small::new();
+    small.write();
+    let whole = small.weights();
+    let words = [
+        "\"F32\"",
+        "\"BF16\"",
+        "\"data_offsets\":[",
+        "null",
+        "-1",
+        "[]",
+        "{}",
+        "18446744073709551615",
+        "\0\0\0\0",
+    ];
+    testing::fuzz(&[&whole], &words, |weights| {
+        fs::write(small.folder.path().join("model.safetensors"), weights).unwrap();
+        match small.load() {
+            Ok(model) => assert_eq!(model.embed(&[&[0, 1, 2]], &mut Workspace::default()).len(), 1),
+            Err(invalid) => assert!(!invalid.to_string().is_empty()),
+        }
+    });
+}
+
+#[test]
+fn fuzz_nearly_right_descriptions() {
+    let small = Small::new();
+    small.write();
+    let (config, pooling) = (small.config.to_string(), small.pooling.to_string());
+    let words =
+        ["null", "-1", "0", "1e9", "[]", "{}", "\"roberta\"", "18446744073709551615", "true", "\"relu\""];
+    testing::fuzz(&[config.as_bytes(), pooling.as_bytes()], &words, |description| {
+        for (file, right) in [("config.json", &config), ("1_Pooling/config.json", &pooling)] {
+            fs::write(small.folder.path().join(file), description).unwrap();
+            match small.load() {
+                Ok(model) => assert_eq!(model.embed(&[&[0, 1, 2]], &mut Workspace::default()).len(), 1),
+                Err(invalid) => assert!(!invalid.to_string().is_empty()),
+            }
+            fs::write(small.folder.path().join(file), right).unwrap();
+        }
+    });
+}

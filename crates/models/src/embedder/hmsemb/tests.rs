@@ -178,3 +178,13 @@ fn what_cannot_be_run_is_told() {
         check_problem(&parts.bytes(), |problem| matches!(problem, Problem::Unsupported(_)));
     }
 }
+
+#[test]
+fn fuzz_nearly_right_models() {
+    let whole = Parts::new().bytes();
+    let words = ["\"shape\":[", "null", "-1", "[]", "{}", "18446744073709551615", "\0\0\0\0"];
+    testing::fuzz(&[&whole], &words, |bytes| match read(bytes) {
+        Ok(model) => assert_eq!(model.embed(&[&[0, 1, 2]], &mut Workspace::default()).len(), 1),
+        Err(invalid) => assert!(!invalid.to_string().is_empty()),
+    });
+}

@@ -71,3 +71,14 @@ fn a_manifest_with_a_mistake_is_refused() {
     let twice = Manifest::parse(&format!("{ONE}{ONE}")).unwrap_err().to_string();
     assert!(twice.contains("given twice"), "{twice}");
 }
+
+#[test]
+fn fuzz_nearly_right_manifests() {
+    let whole = include_str!("../../../manifest.toml");
+    let words = ["[[", "]]", "[", "]", "=", "\"", "..", "/", "sha256", "-1", "https://", "{}"];
+    testing::fuzz_text(&[whole], &words, |text| {
+        if let Err(invalid) = Manifest::parse(text) {
+            assert!(!invalid.to_string().is_empty());
+        }
+    });
+}

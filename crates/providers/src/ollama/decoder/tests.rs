@@ -149,3 +149,17 @@ fn noise_and_cuts_never_panic() {
         answer!("repeated"),
     ]);
 }
+
+#[test]
+fn fuzz_nearly_right_answers() {
+    fixture::check_nearly_right::<OllamaDecoder>(&[
+        answer!("plain"),
+        answer!("thinking"),
+        answer!("tool_calls"),
+        answer!("non_ascii"),
+        answer!("split_surrogate"),
+        answer!("error_midway"),
+        answer!("repeated"),
+        answer!("crlf_no_final_newline"),
+    ]);
+}

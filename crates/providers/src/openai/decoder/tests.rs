@@ -167,3 +167,18 @@ fn noise_and_cuts_never_panic() {
         answer!("sequence_numbers"),
     ]);
 }
+
+#[test]
+fn fuzz_nearly_right_answers() {
+    fixture::check_nearly_right::<OpenAiDecoder>(&[
+        answer!("plain"),
+        answer!("reasoning"),
+        answer!("tool_calls"),
+        answer!("crlf_comments_keepalive"),
+        answer!("split_surrogate"),
+        answer!("repeated_ids"),
+        answer!("sequence_numbers"),
+        answer!("cr_only"),
+        answer!("broken_off"),
+    ]);
+}

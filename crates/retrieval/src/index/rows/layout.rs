@@ -157,3 +157,35 @@ impl Cursor {
 pub(super) fn damaged(what: &str) -> TantivyError {
     DataCorruption::comment_only(format!("the file of a segment's rows is damaged: {what}")).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzz_nearly_right_files() {
+        let owned =
+            |tenant: &str| Owned { tenant: tenant.to_owned(), document: DocumentId(Uuid::from_u128(7)) };
+        let vector = || VectorToWrite {
+            precision: Precision { scale: 0.5, lost: 0.1 },
+            quantized: &[1, 2],
+            exact: &[0, 0, 128, 63, 0, 0, 0, 0],
+        };
+        let row =
+            |document, vector| RowToWrite { chunk: [9; ID_BYTES], document, is_code: document == 1, vector };
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        let rows = || [row(0, Some(vector())), row(1, None), row(1, Some(vector()))].into_iter();
+        write(&mut with, 2, &[owned("local"), owned("\u{fc}")], rows).unwrap();
+        write(&mut without, 0, &[owned("")], || [row(0, None)].into_iter()).unwrap();
+        testing::fuzz(&[&with, &without], &["\u{1}\0\0\0", "\0\0\0\0", "\u{7f}"], |bytes| {
+            let Ok(rows) = Cursor::new(OwnedBytes::new(bytes.to_vec())).rows() else { return };
+            // Everything that a search looks at is there.
+            for row in 0..rows.len() {
+                let (_, _) = (rows.chunk(row), rows.is_code(row));
+                assert!(rows.document(row) < rows.documents().len());
+                rows.dot(row, &vec![1.0; rows.dimension()]);
+            }
+            assert_eq!(rows.quantized(0..rows.len()).len(), rows.len() * rows.dimension());
+        });
+    }
+}

@@ -11,6 +11,8 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use uuid::Uuid;
 
 use super::*;
@@ -271,4 +273,17 @@ fn the_texts_of_a_batch_share_one_buffer_when_they_come_back() {
     let batch = decode(&bytes).unwrap().remove(0);
     let (Step::Text(first), Step::Text(second)) = (&batch[0].step, &batch[1].step) else { panic!("texts") };
     assert_eq!(first.as_ptr().wrapping_add(first.len()), second.as_ptr());
+}
+
+#[test]
+fn fuzz_nearly_right_logs() {
+    let texts = ["{\"prompt\":", "null", "\u{3}", "\u{7}", "\u{9}", "\u{a}", "\u{b}"];
+    let mut runner = TestRunner::deterministic();
+    let logs: Vec<_> = (0..8).map(|_| encoded(&log().new_tree(&mut runner).unwrap().current())).collect();
+    let logs: Vec<_> = logs.iter().map(Vec::as_slice).collect();
+    testing::fuzz(&logs, &texts, |bytes| {
+        let read: Vec<_> = batches(bytes).map_while(Result::ok).collect();
+        // What was read can be written, and is the same again.
+        assert_eq!(decode(&encoded(&read)), Ok(read));
+    });
 }

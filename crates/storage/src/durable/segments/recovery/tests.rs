@@ -198,3 +198,19 @@ fn a_folder_that_is_not_there_has_nothing() {
     let folder = tempfile::tempdir().unwrap();
     assert!(recover(&folder.path().join("journal"), |_| true).unwrap().logs.is_empty());
 }
+
+#[test]
+fn fuzz_nearly_right_segments() {
+    let seeds = [
+        segment([(prompt(), &b"first"[..]), (prompt(), b"second"), (prompt(), b"")]),
+        segment([(prompt(), &[0; 300][..])]),
+    ];
+    let seeds: Vec<_> = seeds.iter().map(Vec::as_slice).collect();
+    testing::fuzz(&seeds, &["\u{1}\0\0\0"], |bytes| {
+        let (records, condition) = read(bytes);
+        assert!(records.iter().map(|(_, batches)| batches.len()).sum::<usize>() <= bytes.len());
+        if let Condition::Torn { at } | Condition::Damaged { at } = condition {
+            assert!(at <= bytes.len());
+        }
+    });
+}

@@ -1,0 +1,159 @@
+//! Copies that are made while everything is written to, and a server that starts from them elsewhere.
+//! `WELLSPRING_SOAK` makes twenty of them.
+
+use std::cell::Cell;
+use std::{env, fs};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use testing::FakeModel;
+
+use crate::binary::{Home, Server};
+use crate::client::{get, post};
+use crate::ingest::found;
+
+const DATA: &str = ".local/share/wellspring";
+
+/// A prompt, and all deltas that its client got.
+struct Answered {
+    prompt: String,
+    lines: String,
+}
+
+fn variables(fake: &FakeModel) -> [(&str, &str); 9] {
+    [
+        ("WELLSPRING__EMBEDDING__KIND", "ollama"),
+        ("WELLSPRING__EMBEDDING__MODEL", "fake"),
+        ("WELLSPRING__EMBEDDING__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama"),
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,tokens=40"),
+        ("WELLSPRING__PROVIDERS__ENDLESS__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__ENDLESS__MODEL", "fake,tokens=100000,pace=10ms"),
+        ("WELLSPRING__GENERATION__MAX_TOKENS", "100000"),
+    ]
+}
+
+async fn session(server: &Server) -> Value {
+    post(server, "/api/generation/session", "", &json!({})).await.json().await["sessionId"].take()
+}
+
+async fn answered(server: &Server) -> Answered {
+    let body =
+        json!({"sessionId": session(server).await, "prompt": "What lifts water?", "provider": "local"});
+    let response = post(server, "/api/generation/stream", "", &body).await;
+    let prompt = response.header("x-prompt-id").to_owned();
+    Answered { prompt, lines: response.lines().await }
+}
+
+/// Takes a document in; it can be found by its name when this returns.
+async fn take_in(server: &Server, number: usize) -> String {
+    let path = format!("pages/{number}.md");
+    let text = format!("# Page {number}\n\nThe word of this page is quoll{number}.\n");
+    let document = json!({"repoUrl": "https://example.com/wiki", "filePath": path, "text": text});
+    let taken = post(server, "/api/documents/ingest", "", &json!({"documents": [document]})).await;
+    assert_eq!(taken.json().await["successCount"], 1);
+    path
+}
+
+async fn replay(server: &Server, prompt: &str) -> String {
+    let path = format!("/api/generation/prompts/{prompt}/stream");
+    get(server, &path).await.expect("an answer").lines().await
+}
+
+/// Everything that was there when the copy was asked for is in a server that starts from it, and nothing runs in it.
+async fn check_restored(home: &Home, copy: &str, fake: &FakeModel, before: &Before) {
+    let elsewhere = Home::new();
+    let data = elsewhere.path(DATA);
+    fs::create_dir_all(&data).expect("the home can be written to");
+    for file in ["history.db", "knowledge.db"] {
+        fs::copy(home.path(copy).join(file), data.join(file)).expect("it was copied");
+    }
+    let mut restored = elsewhere.serve(&[], &variables(fake)).await;
+    for answered in &before.answers {
+        assert_eq!(replay(&restored, &answered.prompt).await, answered.lines);
+    }
+    let cut_off = replay(&restored, &before.runs).await;
+    assert!(cut_off.lines().last().is_some_and(|last| last.contains("\"interrupted\"")), "{cut_off}");
+    let running = get(&restored, "/api/prompts?status=in-flight").await.expect("an answer").json().await;
+    assert_eq!(running["prompts"], json!([]));
+    // The index is made anew from the catalog, beside those who search.
+    while found(&restored, "quoll0").await.is_empty() {}
+    for (number, path) in before.documents.iter().enumerate() {
+        let found = found(&restored, &format!("quoll{number}")).await;
+        assert!(found.contains(path), "{path} is not in {found:?}");
+    }
+    answered(&restored).await;
+    restored.signal("TERM").await;
+    restored.logged("stopped").await;
+    assert!(!restored.log.contains("corrupt"), "{}", restored.log);
+}
+
+/// What was there when a copy was asked for.
+struct Before {
+    answers: Vec<Answered>,
+    documents: Vec<String>,
+    /// A prompt that runs all the time.
+    runs: String,
+}
+
+#[tokio::test]
+async fn a_copy_made_while_everything_is_written_to_has_all_that_was_there() {
+    let copies = if env::var_os("WELLSPRING_SOAK").is_some() { 20 } else { 2 };
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    let server = home.serve(&[], &variables(&fake)).await;
+    let body = json!({"sessionId": session(&server).await, "prompt": "why?", "provider": "endless"});
+    let mut endless = post(&server, "/api/generation/stream", "", &body).await;
+    endless.delta().await.expect("the answer begins");
+    let runs = endless.header("x-prompt-id").to_owned();
+    let mut before = Before { answers: Vec::new(), documents: Vec::new(), runs };
+    let next = Cell::new(0);
+    for copy in 0..copies {
+        before.answers.extend(join_all((0..4).map(|_| answered(&server))).await);
+        for _ in 0..4 {
+            before.documents.push(take_in(&server, next.replace(next.get() + 1)).await);
+        }
+        let name = format!("copies/{copy}");
+        let made = Cell::new(false);
+        let beside = async {
+            let (mut answers, mut documents) = (Vec::new(), Vec::new());
+            while !made.get() {
+                answers.push(answered(&server).await);
+                documents.push(take_in(&server, next.replace(next.get() + 1)).await);
+                endless.delta().await.expect("the answer goes on");
+            }
+            (answers, documents)
+        };
+        let copying = async {
+            let ran = home.run(&["backup", &name], &variables(&fake)).await;
+            made.set(true);
+            ran
+        };
+        let ((answers, documents), ran) = tokio::join!(beside, copying);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+        assert!(ran.out.contains("history.db") && ran.out.contains("knowledge.db"), "{}", ran.out);
+        println!("copy {copy}: {} answers and documents came meanwhile", answers.len());
+        check_restored(&home, &name, &fake, &before).await;
+        before.answers.extend(answers);
+        before.documents.extend(documents);
+    }
+    drop(endless);
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_copy_overwrites_nothing_and_says_where_there_is_nothing_to_copy() {
+    let home = Home::new();
+    let ran = home.run(&["backup", "copy"], &[]).await;
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("has no database to copy: is it data_dir?"), "{}", ran.err);
+    assert!(!home.path("copy").exists());
+
+    home.serve(&[], &[]).await.stopped().await;
+    assert_eq!(home.run(&["backup", "copy"], &[]).await.code, Some(0), "no server needs to run");
+    let ran = home.run(&["backup", "copy"], &[]).await;
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("copy is not empty: name a folder that is new or empty"), "{}", ran.err);
+    let ran = home.run(&["backup", "other"], &[("WELLSPRING__STORAGE__KIND", "memory")]).await;
+    assert!(ran.err.contains("storage.kind is \"memory\""), "{}", ran.err);
+}

@@ -1,0 +1,3 @@
+//! The dialects from outside.
+
+mod fuzz;
