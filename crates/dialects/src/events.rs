@@ -3,9 +3,10 @@
 
 use bytes::BytesMut;
 use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::failures::told;
+use crate::failures::{delta_codes, told};
 use crate::generation::{Source, sources};
 use crate::{Encoder, sse};
 
@@ -42,20 +43,28 @@ impl Encoder for EventEncoder {
     }
 }
 
-#[derive(Serialize)]
-struct EventWire<'a> {
+/// A step of a prompt as its log has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Event")]
+pub struct EventWire<'a> {
+    /// Its place in the log, from 0 and without a gap.
     position: u64,
+    /// When it happened.
+    #[schemars(extend("format" = "date-time"))]
     at: String,
     #[serde(flatten)]
     step: StepWire<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum StepWire<'a> {
     Accepted {
+        #[schemars(extend("format" = "uuid"))]
         prompt_id: String,
+        #[schemars(extend("format" = "uuid"))]
         session_id: String,
+        #[schemars(extend("format" = "uuid"))]
         answer_id: String,
         text: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,11 +74,12 @@ enum StepWire<'a> {
         trace_id: String,
     },
     Stage {
-        name: &'static str,
-        status: &'static str,
+        name: StageNameWire,
+        status: StageStatus,
         #[serde(skip_serializing_if = "Option::is_none")]
         count: Option<usize>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<u64>")]
         micros: Option<u128>,
     },
     Rewritten {
@@ -108,26 +118,82 @@ enum StepWire<'a> {
     Ended(EndedWire<'a>),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum StageNameWire {
+    Rewriting,
+    Retrieval,
+    Reranking,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum StageStatus {
+    Started,
+    Finished,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Citation")]
 struct CitationWire<'a> {
     index: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     quote: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 struct EndedWire<'a> {
-    outcome: &'static str,
-    cause: &'static str,
+    outcome: OutcomeWire,
+    cause: CauseWire,
     #[serde(skip_serializing_if = "Option::is_none")]
-    finish_reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<FinishWire>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "delta_codes")]
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retryable: Option<bool>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum OutcomeWire {
+    Done,
+    Cancelled,
+    Failed,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+enum FinishWire {
+    Stop,
+    Length,
+    ToolCalls,
+    Filtered,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum CauseWire {
+    Model,
+    Limit,
+    UserInitiated,
+    Timeout,
+    Error,
+    Abandoned,
+    SessionEnded,
+    Drain,
+    Journal,
+    Recovery,
+    Bug,
 }
 
 impl StepWire<'_> {
@@ -161,11 +227,11 @@ impl<'a> From<&'a Step> for StepWire<'a> {
                 trace_id: accepted.trace.to_string(),
             },
             Step::Stage(Stage::Began(name)) => {
-                Self::Stage { name: stage(*name), status: "started", count: None, micros: None }
+                Self::Stage { name: stage(*name), status: StageStatus::Started, count: None, micros: None }
             }
             Step::Stage(Stage::Ended { name, count, took }) => Self::Stage {
                 name: stage(*name),
-                status: "finished",
+                status: StageStatus::Finished,
                 count: Some(*count),
                 micros: Some(took.as_micros()),
             },
@@ -199,22 +265,22 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
         let outcome = match &ended.outcome {
             Outcome::Done(reason) => {
                 finish_reason = Some(*reason);
-                "done"
+                OutcomeWire::Done
             }
-            Outcome::Cancelled => "cancelled",
+            Outcome::Cancelled => OutcomeWire::Cancelled,
             Outcome::Failed(why) => {
                 failure = Some(why);
-                "failed"
+                OutcomeWire::Failed
             }
         };
         Self {
             outcome,
             cause: cause(ended.cause),
             finish_reason: finish_reason.map(|reason| match reason {
-                FinishReason::Stop => "stop",
-                FinishReason::Length => "length",
-                FinishReason::ToolCalls => "toolCalls",
-                FinishReason::Filtered => "filtered",
+                FinishReason::Stop => FinishWire::Stop,
+                FinishReason::Length => FinishWire::Length,
+                FinishReason::ToolCalls => FinishWire::ToolCalls,
+                FinishReason::Filtered => FinishWire::Filtered,
             }),
             code: failure.map(|failure| told(failure.kind).delta),
             message: failure.map(|failure| failure.message.as_str()),
@@ -223,26 +289,26 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
     }
 }
 
-fn stage(name: StageName) -> &'static str {
+fn stage(name: StageName) -> StageNameWire {
     match name {
-        StageName::Rewriting => "rewriting",
-        StageName::Retrieval => "retrieval",
-        StageName::Reranking => "reranking",
+        StageName::Rewriting => StageNameWire::Rewriting,
+        StageName::Retrieval => StageNameWire::Retrieval,
+        StageName::Reranking => StageNameWire::Reranking,
     }
 }
 
-fn cause(cause: Cause) -> &'static str {
+fn cause(cause: Cause) -> CauseWire {
     match cause {
-        Cause::Model => "model",
-        Cause::Limit => "limit",
-        Cause::Client(CancelReason::UserInitiated) => "user_initiated",
-        Cause::Client(CancelReason::Timeout) => "timeout",
-        Cause::Client(CancelReason::Error) => "error",
-        Cause::Abandoned => "abandoned",
-        Cause::SessionEnded => "session_ended",
-        Cause::Drain => "drain",
-        Cause::Journal => "journal",
-        Cause::Recovery => "recovery",
-        Cause::Bug => "bug",
+        Cause::Model => CauseWire::Model,
+        Cause::Limit => CauseWire::Limit,
+        Cause::Client(CancelReason::UserInitiated) => CauseWire::UserInitiated,
+        Cause::Client(CancelReason::Timeout) => CauseWire::Timeout,
+        Cause::Client(CancelReason::Error) => CauseWire::Error,
+        Cause::Abandoned => CauseWire::Abandoned,
+        Cause::SessionEnded => CauseWire::SessionEnded,
+        Cause::Drain => CauseWire::Drain,
+        Cause::Journal => CauseWire::Journal,
+        Cause::Recovery => CauseWire::Recovery,
+        Cause::Bug => CauseWire::Bug,
     }
 }

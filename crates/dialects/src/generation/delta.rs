@@ -6,11 +6,16 @@ use bytes::{BufMut, BytesMut};
 use domain::{
     Ended, Event, Failure, FinishReason, Model, Outcome, Passage, Stage, StageName, Step, Timestamp,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::source::{Source, sources_of_answer};
-use crate::failures::told;
+use crate::failures::{delta_codes, told};
 use crate::{Encoder, sse};
+
+/// The prompt of the examples.
+const EXAMPLE: &str = "0190a0b0-0000-7000-8000-000000000001";
 
 /// How deltas are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +103,8 @@ impl DeltaEncoder {
 
     fn delta<'a>(
         &'a self,
-        kind: &'static str,
-        role: &'static str,
+        kind: Kind,
+        role: Role,
         text: Option<&'a str>,
         metadata: Option<Metadata<'a>>,
     ) -> Delta<'a> {
@@ -107,16 +112,17 @@ impl DeltaEncoder {
     }
 
     fn terminal<'a>(&'a self, ended: &'a Ended, at: Timestamp) -> Delta<'a> {
-        let done =
-            |reason| self.delta("done", "assistant", None, Some(Metadata::Done(self.done(reason, at))));
+        let done = |reason| {
+            self.delta(Kind::Done, Role::Assistant, None, Some(Metadata::Done(self.done(reason, at))))
+        };
         match &ended.outcome {
-            Outcome::Done(FinishReason::Length) => done("length"),
+            Outcome::Done(FinishReason::Length) => done(FinishWire::Length),
             Outcome::Done(FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Filtered) => {
-                done("stop")
+                done(FinishWire::Stop)
             }
-            Outcome::Cancelled => done("cancelled"),
+            Outcome::Cancelled => done(FinishWire::Cancelled),
             Outcome::Failed(failure) => {
-                self.delta("error", "system", None, Some(Metadata::Error(self.error(failure))))
+                self.delta(Kind::Error, Role::System, None, Some(Metadata::Error(self.error(failure))))
             }
         }
     }
@@ -131,11 +137,11 @@ impl DeltaEncoder {
                 serde_json::to_writer(out.writer(), delta).expect("a delta is JSON, and memory takes it");
                 out.put_u8(b'\n');
             }
-            Encoding::Sse => sse::event(delta.seq, delta.kind, delta, out),
+            Encoding::Sse => sse::event(delta.seq, delta.kind.name(), delta, out),
         }
     }
 
-    fn done(&self, finish_reason: &'static str, ended_at: Timestamp) -> Done<'_> {
+    fn done(&self, finish_reason: FinishWire, ended_at: Timestamp) -> Done<'_> {
         let generation_time =
             self.first_token_at.map(|first| ended_at.since(first).max(Duration::from_millis(1)));
         let tokens_per_second = generation_time.map_or(0.0, |time| self.seq as f64 / time.as_secs_f64());
@@ -150,7 +156,7 @@ impl DeltaEncoder {
             cached_tokens: self.cached_tokens,
             sources: sources_of_answer(&self.passages, &self.cited),
             idempotency_key: self.idempotency_key.as_deref(),
-            cancelled: finish_reason == "cancelled",
+            cancelled: finish_reason == FinishWire::Cancelled,
         }
     }
 
@@ -185,7 +191,7 @@ impl Encoder for DeltaEncoder {
             Step::Started(model) => self.model = Some(model.clone()),
             Step::Text(text) => {
                 self.first_token_at.get_or_insert(event.at);
-                self.write(&self.delta("token", "assistant", Some(text), None), out);
+                self.write(&self.delta(Kind::Token, Role::Assistant, Some(text), None), out);
                 self.seq += 1;
             }
             Step::Usage(usage) => self.cached_tokens = usage.cached,
@@ -202,32 +208,79 @@ impl Encoder for DeltaEncoder {
     }
 }
 
-#[derive(Serialize)]
+/// A single streaming token delta event emitted to clients. A prompt has tokens, then one `done` or `error`.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Delta<'a> {
+#[schemars(
+    rename = "GenerationDelta",
+    example = json!({"promptId": EXAMPLE, "type": "token", "seq": 0, "text": "This ", "role": "assistant"}),
+    example = json!({
+        "promptId": EXAMPLE, "type": "error", "seq": 5, "role": "system",
+        "metadata": {
+            "code": "provider_timeout", "message": "Provider stalled for 30s with no tokens", "retryable": true
+        }
+    }),
+)]
+pub struct Delta<'a> {
+    /// Parent prompt identifier.
+    #[schemars(extend("format" = "uuid"))]
     prompt_id: &'a str,
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: Kind,
+    /// Monotonic sequence number (0-based), without a gap over all deltas of a prompt.
     seq: u64,
+    /// Token delta text; only a token has one, and it is not empty.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     text: Option<&'a str>,
-    role: &'static str,
+    role: Role,
+    /// Of `done` how the answer came about, of `error` what went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Kind {
+    Token,
+    Done,
+    Error,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Done => "done",
+            Self::Error => "error",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Role {
+    Assistant,
+    System,
+}
+
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 enum Metadata<'a> {
     Done(Done<'a>),
     Error(Error<'a>),
 }
 
-#[derive(Serialize)]
+/// How an answer came about.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "GenerationDone")]
 struct Done<'a> {
     token_count: u64,
-    finish_reason: &'static str,
+    finish_reason: FinishWire,
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,9 +288,12 @@ struct Done<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     time_to_first_token_ms: Option<u64>,
     tokens_per_second: f64,
+    #[schemars(with = "u64")]
     retrieval_ms: u128,
+    /// Tokens of the prompt that the model did not have to read again.
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
+    /// The passages that were in the prompt, in its order.
     sources: Vec<Source<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
@@ -245,11 +301,24 @@ struct Done<'a> {
     cancelled: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum FinishWire {
+    Stop,
+    Length,
+    Cancelled,
+}
+
+/// What went wrong.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "GenerationError")]
 struct Error<'a> {
+    #[schemars(schema_with = "delta_codes")]
     code: &'static str,
     message: &'a str,
+    /// Whether asking again may help.
     retryable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,

@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Ask, CancelReason, Leaving, NewSession, NothingFound, Opening, PromptId, Question, Rejection, Scope,
-    SessionId, TraceId,
+    Ask, CancelReason, Leaving, MAX_KEY_CHARS, NewSession, NothingFound, Opening, PromptId, Question,
+    Rejection, Scope, SessionId, TOP_K, TraceId,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{fields, filters, json};
 
-#[derive(Deserialize)]
-struct SessionRequest {
+/// Client request to create a new session.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"owner": "internal-dev", "context": {"environment": "dev"}}))]
+pub struct SessionRequest {
+    /// Whose session it is: an organization or a repository.
     owner: Option<String>,
+    /// What the client wants to remember with the session.
     context: Option<BTreeMap<String, String>>,
 }
 
@@ -24,15 +29,35 @@ pub fn decode_session(body: &[u8]) -> Result<NewSession, Rejection> {
     Ok(NewSession { owner: request.owner, context: request.context.unwrap_or_default() })
 }
 
-#[derive(Deserialize)]
+/// Client request to submit a prompt within a session.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct PromptRequest {
+#[schemars(example = serde_json::json!({
+    "sessionId": "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+    "prompt": "Explain vector embeddings in C#",
+    "idempotencyKey": "client-req-001",
+    "topK": 10,
+    "filters": {"repoUrl": "https://github.com/example/repo"}
+}))]
+pub struct PromptRequest {
+    /// Target session ID. It must be an active session.
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
+    /// User prompt text. At most `limits.question_chars` characters.
+    #[schemars(length(min = 1), regex(pattern = fields::NOT_BLANK))]
     prompt: String,
+    /// Retry-safe key: asking again with it reads the same answer. The `Idempotency-Key` header is the same.
+    #[schemars(length(min = 1, max = MAX_KEY_CHARS))]
     idempotency_key: Option<String>,
+    /// Number of passages to retrieve.
     #[serde(default, deserialize_with = "json::integer")]
+    #[schemars(range(min = *TOP_K.start(), max = *TOP_K.end()), extend("default" = fields::DEFAULT_TOP_K))]
     top_k: Option<i64>,
+    /// Where passages are looked for: all fields must match, of a list one value. A `filePath` is a glob.
+    #[serde(default)]
+    #[schemars(schema_with = "filters::document_schema")]
     filters: Option<BTreeMap<String, Value>>,
+    /// A configured provider by name; without it they are tried in the configured order.
     provider: Option<String>,
 }
 
@@ -64,11 +89,16 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
     })
 }
 
-#[derive(Deserialize)]
+/// Client request to cancel an in-flight prompt.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct CancelRequest {
+pub struct CancelRequest {
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
+    #[schemars(extend("format" = "uuid"))]
     prompt_id: String,
+    /// Why, for the server's own records.
+    #[schemars(extend("enum" = ["user_initiated", "timeout", "error", null], "default" = "user_initiated"))]
     reason: Option<String>,
 }
 

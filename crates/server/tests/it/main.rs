@@ -29,6 +29,7 @@ mod knowledge;
 mod leaving;
 mod limits;
 mod metrics;
+mod openapi;
 mod passages;
 mod prompts;
 mod providers_in_order;

@@ -1,0 +1,78 @@
+//! Routes that say what they are. There is no way to add one without its description.
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::routing::{delete, get, post};
+
+use super::Call;
+use crate::serve::App;
+
+/// Routes and what each of them is.
+pub(crate) struct Routes {
+    /// What those have in common that are added next.
+    group: &'static str,
+    pub(super) router: Router<App>,
+    pub(super) described: Vec<Described>,
+}
+
+/// What a method of a path is.
+pub(super) struct Described {
+    pub(super) group: &'static str,
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) call: Call,
+}
+
+impl Routes {
+    /// No routes yet, of a group that descriptions are ordered by.
+    pub(crate) fn of(group: &'static str) -> Self {
+        Self { group, router: Router::new(), described: Vec::new() }
+    }
+
+    pub(crate) fn get<T: 'static>(
+        self,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+        call: Call,
+    ) -> Self {
+        let router = self.router.clone().route(path, get(handler));
+        self.with(router, Method::GET, path, call)
+    }
+
+    pub(crate) fn post<T: 'static>(
+        self,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+        call: Call,
+    ) -> Self {
+        let router = self.router.clone().route(path, post(handler));
+        self.with(router, Method::POST, path, call)
+    }
+
+    pub(crate) fn delete<T: 'static>(
+        self,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+        call: Call,
+    ) -> Self {
+        let router = self.router.clone().route(path, delete(handler));
+        self.with(router, Method::DELETE, path, call)
+    }
+
+    fn with(mut self, router: Router<App>, method: Method, path: &'static str, call: Call) -> Self {
+        self.described.push(Described { group: self.group, method, path, call });
+        Self { router, ..self }
+    }
+
+    /// These and the others.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.described.extend(others.described);
+        Self { router: self.router.merge(others.router), ..self }
+    }
+
+    /// The routes without their descriptions.
+    pub(crate) fn into_router(self) -> Router<App> {
+        self.router
+    }
+}
