@@ -70,6 +70,7 @@ enum StepWire<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("format" = "uuid"))]
         follows: Option<String>,
         trace_id: String,
     },

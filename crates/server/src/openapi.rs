@@ -3,6 +3,7 @@
 
 mod call;
 mod document;
+mod page;
 mod refusals;
 mod routes;
 mod schemas;
@@ -10,6 +11,7 @@ mod stream;
 
 pub(crate) use call::{Answer, Call};
 pub(crate) use document::document;
+pub(crate) use page::{STYLE, page};
 pub(crate) use refusals::{
     in_flight, invalid, key_reused, no_prompt, no_session, no_usable_session, overloaded, stopping, storage,
 };

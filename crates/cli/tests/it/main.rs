@@ -9,6 +9,7 @@ mod client;
 mod config;
 mod crash;
 mod demos;
+mod described;
 mod embedding;
 mod eval;
 mod full_disk;

@@ -18,6 +18,10 @@ const THRESHOLD: RangeInclusive<f64> = 0.0..=1.0;
 
 /// Request body for /chat and /chat/stream endpoints.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "if" = {"required": ["mode"], "properties": {"mode": {"const": "selected_text"}}},
+    "then" = {"required": ["selected_text"], "properties": {"selected_text": {"type": "string", "minLength": 1}}},
+))]
 pub struct ChatRequest {
     /// User's question
     #[schemars(

@@ -131,18 +131,18 @@ pub fn decode_cancel(body: &[u8]) -> Result<Cancel, Rejection> {
     Ok(Cancel { session, prompt, reason })
 }
 
-/// The last `seq` that the client has: from the `Last-Event-ID` header, else from `after`.
+/// The last `seq` that the client has: from the `Last-Event-ID` header, else from `after`. Both must be sound.
 pub fn resume_position(last_event_id: Option<&str>, after: Option<&str>) -> Result<Option<u64>, Rejection> {
-    let (name, given) = match (last_event_id, after) {
-        (Some(id), _) => ("Last-Event-ID", id),
-        (None, Some(after)) => ("after", after),
-        (None, None) => return Ok(None),
+    let position = |name: &str, given: &str| {
+        given.parse().map_err(|_| {
+            Rejection::Invalid(format!(
+                "{name} is {given:?}; it must be the seq of a delta, a whole number from 0"
+            ))
+        })
     };
-    given.parse().map(Some).map_err(|_| {
-        Rejection::Invalid(format!(
-            "{name} is {given:?}; it must be the seq of a delta, a whole number from 0"
-        ))
-    })
+    let last_event_id = last_event_id.map(|id| position("Last-Event-ID", id)).transpose()?;
+    let after = after.map(|after| position("after", after)).transpose()?;
+    Ok(last_event_id.or(after))
 }
 
 #[cfg(test)]
@@ -248,6 +248,7 @@ mod tests {
         for bad in ["", "-1", "x", "1.5", "99999999999999999999999"] {
             assert!(message(resume_position(Some(bad), Some("3"))).contains("Last-Event-ID"));
             assert!(message(resume_position(None, Some(bad))).contains("after"));
+            assert!(message(resume_position(Some("5"), Some(bad))).contains("after"));
         }
     }
 

@@ -66,6 +66,7 @@ enum Content<'a> {
         code: &'static str,
     },
     Stage(StageContent),
+    #[schemars(extend("maxProperties" = 0))]
     Nothing {},
 }
 

@@ -16,7 +16,7 @@ pub struct Session {
     error: Option<String>,
 }
 
-/// What has no value is told as null, as the format's own example does.
+/// How the running stream of a session stands. What has no value is told as null, as the format's own example does.
 #[derive(Serialize, JsonSchema)]
 #[schemars(example = serde_json::json!({
     "session_id": "550e8400-e29b-41d4-a716-446655440000",

@@ -6,7 +6,7 @@ use dialects::{Words, chat, generation};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use super::call::{Answer, Body, Call, Link};
+use super::call::{Answer, Body, Call, Link, Shape};
 use super::refusals::{Refused, by_status};
 use super::routes::{Described, Routes};
 use super::schemas::Schemas;
@@ -82,7 +82,7 @@ impl Document {
     fn responses(&mut self, path: &str, call: &Call) -> Value {
         let words = routes::words(path);
         let of_body = call.body.as_ref().map(|_| body::refusals()).unwrap_or_default();
-        let refusals: Vec<_> = self.refusals.iter().chain(&of_body).chain(&call.refusals).cloned().collect();
+        let refusals: Vec<_> = call.refusals.iter().chain(&of_body).chain(&self.refusals).cloned().collect();
         let mut responses = BTreeMap::new();
         for (status, refused) in by_status(words, &refusals) {
             responses.insert(status.to_string(), self.refused(words, status, &refused));
@@ -117,7 +117,7 @@ impl Document {
 
     /// A reference to the response of these refusals, which many calls have in common.
     fn refused(&mut self, words: Words, status: u16, refused: &Refused) -> Value {
-        let (prefix, shape): (_, super::call::Shape) = match words {
+        let (prefix, shape): (_, Shape) = match words {
             Words::Generation => {
                 ("generation", SchemaGenerator::subschema_for::<generation::wire::ErrorBody<'_>>)
             }

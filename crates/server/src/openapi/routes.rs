@@ -71,6 +71,11 @@ impl Routes {
         Self { router: self.router.merge(others.router), ..self }
     }
 
+    /// The ids of all calls, in the order that they were added in.
+    pub(super) fn ids(&self) -> Vec<&'static str> {
+        self.described.iter().map(|described| described.call.id).collect()
+    }
+
     /// The routes without their descriptions.
     pub(crate) fn into_router(self) -> Router<App> {
         self.router

@@ -38,7 +38,6 @@ impl Schemas {
     pub(super) fn definitions(mut self) -> Map<String, Value> {
         let mut definitions = self.requests.take_definitions(true);
         definitions.extend(self.answers.take_definitions(true));
-        definitions.sort_keys();
         definitions
     }
 }

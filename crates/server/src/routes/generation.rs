@@ -128,7 +128,7 @@ pub(crate) fn routes() -> Routes {
 
 /// Where a client was.
 pub(super) fn position() -> serde_json::Value {
-    json!({"type": "integer", "minimum": 0})
+    json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
 }
 
 async fn start_session(State(app): State<App>, JsonBody(body): JsonBody) -> Result<Response, Refusal> {
