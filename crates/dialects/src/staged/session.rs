@@ -88,7 +88,7 @@ impl Session {
             }
             Step::Stage(stage) => self.take_stage(stage),
             Step::Passages(_) | Step::Started(_) | Step::Reasoning(_) => {
-                self.stage = Some(StageWire::Generation)
+                self.stage = Some(StageWire::Generation);
             }
             Step::Text(text) => {
                 self.stage = Some(StageWire::Generation);
