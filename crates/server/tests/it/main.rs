@@ -17,6 +17,7 @@ mod contracts;
 mod conversations;
 mod delta_checks;
 mod deltas;
+mod described;
 mod dice;
 mod door;
 mod encodings;
