@@ -1,14 +1,18 @@
 //! Every event of a log as it is, as server-sent events: what the pages and whoever wants to see everything
 //! read. Its `id` is the event's position.
 
+mod shape;
+
 use bytes::BytesMut;
 use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::failures::{delta_codes, told};
-use crate::generation::{Source, sources};
+use crate::failures::told;
+use crate::generation::sources;
 use crate::{Encoder, sse};
+pub use shape::EventWire;
+use shape::{
+    CauseWire, CitationWire, EndedWire, FinishWire, OutcomeWire, StageNameWire, StageStatus, StepWire,
+};
 
 /// The position of the terminal event of an ended log.
 pub fn terminal_position<'a>(log: impl IntoIterator<Item = &'a Event>) -> Option<u64> {
@@ -40,178 +44,6 @@ impl Encoder for EventEncoder {
 
     fn keep_alive(&self) -> Option<&'static [u8]> {
         Some(sse::KEEP_ALIVE)
-    }
-}
-
-/// A step of a prompt as its log has it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Event")]
-pub struct EventWire<'a> {
-    /// Its place in the log, from 0 and without a gap.
-    position: u64,
-    /// When it happened.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
-    #[serde(flatten)]
-    step: StepWire<'a>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum StepWire<'a> {
-    Accepted {
-        #[schemars(extend("format" = "uuid"))]
-        prompt_id: String,
-        #[schemars(extend("format" = "uuid"))]
-        session_id: String,
-        #[schemars(extend("format" = "uuid"))]
-        answer_id: String,
-        text: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        idempotency_key: Option<&'a str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(extend("format" = "uuid"))]
-        follows: Option<String>,
-        trace_id: String,
-    },
-    Stage {
-        name: StageNameWire,
-        status: StageStatus,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        count: Option<usize>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<u64>")]
-        micros: Option<u128>,
-    },
-    Rewritten {
-        query: &'a str,
-    },
-    Passages {
-        found: u32,
-        passages: Vec<Source<'a>>,
-    },
-    Citations {
-        citations: Vec<CitationWire<'a>>,
-    },
-    Started {
-        provider: &'a str,
-        model: &'a str,
-    },
-    Text {
-        text: &'a str,
-    },
-    Reasoning {
-        text: &'a str,
-    },
-    ToolCall {
-        id: &'a str,
-        name: &'a str,
-        arguments: &'a str,
-    },
-    Usage {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        input: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        output: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cached: Option<u64>,
-    },
-    Ended(EndedWire<'a>),
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum StageNameWire {
-    Rewriting,
-    Retrieval,
-    Reranking,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum StageStatus {
-    Started,
-    Finished,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Citation")]
-struct CitationWire<'a> {
-    index: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quote: Option<&'a str>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(inline)]
-struct EndedWire<'a> {
-    outcome: OutcomeWire,
-    cause: CauseWire,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finish_reason: Option<FinishWire>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "delta_codes")]
-    code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retryable: Option<bool>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum OutcomeWire {
-    Done,
-    Cancelled,
-    Failed,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(inline)]
-enum FinishWire {
-    Stop,
-    Length,
-    ToolCalls,
-    Filtered,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-enum CauseWire {
-    Model,
-    Limit,
-    UserInitiated,
-    Timeout,
-    Error,
-    Abandoned,
-    SessionEnded,
-    Drain,
-    Journal,
-    Recovery,
-    Bug,
-}
-
-impl StepWire<'_> {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Accepted { .. } => "accepted",
-            Self::Stage { .. } => "stage",
-            Self::Rewritten { .. } => "rewritten",
-            Self::Passages { .. } => "passages",
-            Self::Citations { .. } => "citations",
-            Self::Started { .. } => "started",
-            Self::Text { .. } => "text",
-            Self::Reasoning { .. } => "reasoning",
-            Self::ToolCall { .. } => "toolCall",
-            Self::Usage { .. } => "usage",
-            Self::Ended(_) => "ended",
-        }
     }
 }
 

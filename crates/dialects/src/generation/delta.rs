@@ -1,21 +1,19 @@
 //! The delta: an event as this dialect sends it.
 
+mod shape;
+
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use domain::{
     Ended, Event, Failure, FinishReason, Model, Outcome, Passage, Stage, StageName, Step, Timestamp,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::json;
 
-use super::source::{Source, sources_of_answer};
-use crate::failures::{delta_codes, told};
+use super::source::sources_of_answer;
+use crate::failures::told;
 use crate::{Encoder, sse};
-
-/// The prompt of the examples.
-const EXAMPLE: &str = "0190a0b0-0000-7000-8000-000000000001";
+pub use shape::Delta;
+use shape::{Done, Error, FinishWire, Kind, Metadata, Role};
 
 /// How deltas are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,124 +204,6 @@ impl Encoder for DeltaEncoder {
             Encoding::Sse => Some(sse::KEEP_ALIVE),
         }
     }
-}
-
-/// A single streaming token delta event emitted to clients. A prompt has tokens, then one `done` or `error`.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(
-    rename = "GenerationDelta",
-    example = json!({"promptId": EXAMPLE, "type": "token", "seq": 0, "text": "This ", "role": "assistant"}),
-    example = json!({
-        "promptId": EXAMPLE, "type": "error", "seq": 5, "role": "system",
-        "metadata": {
-            "code": "provider_timeout", "message": "Provider stalled for 30s with no tokens", "retryable": true
-        }
-    }),
-)]
-pub struct Delta<'a> {
-    /// Parent prompt identifier.
-    #[schemars(extend("format" = "uuid"))]
-    prompt_id: &'a str,
-    #[serde(rename = "type")]
-    kind: Kind,
-    /// Monotonic sequence number (0-based), without a gap over all deltas of a prompt.
-    seq: u64,
-    /// Token delta text; only a token has one, and it is not empty.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    text: Option<&'a str>,
-    role: Role,
-    /// Of `done` how the answer came about, of `error` what went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Metadata<'a>>,
-}
-
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum Kind {
-    Token,
-    Done,
-    Error,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Token => "token",
-            Self::Done => "done",
-            Self::Error => "error",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum Role {
-    Assistant,
-    System,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(inline)]
-enum Metadata<'a> {
-    Done(Done<'a>),
-    Error(Error<'a>),
-}
-
-/// How an answer came about.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "GenerationDone")]
-struct Done<'a> {
-    token_count: u64,
-    finish_reason: FinishWire,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    provider: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time_to_first_token_ms: Option<u64>,
-    tokens_per_second: f64,
-    #[schemars(with = "u64")]
-    retrieval_ms: u128,
-    /// Tokens of the prompt that the model did not have to read again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cached_tokens: Option<u64>,
-    /// The passages that were in the prompt, in its order.
-    sources: Vec<Source<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idempotency_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    cancelled: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum FinishWire {
-    Stop,
-    Length,
-    Cancelled,
-}
-
-/// What went wrong.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "GenerationError")]
-struct Error<'a> {
-    #[schemars(schema_with = "delta_codes")]
-    code: &'static str,
-    message: &'a str,
-    /// Whether asking again may help.
-    retryable: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idempotency_key: Option<&'a str>,
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 
 use super::Call;
 use crate::serve::App;
@@ -12,7 +12,7 @@ use crate::serve::App;
 pub(crate) struct Routes {
     /// What those have in common that are added next.
     group: &'static str,
-    pub(super) router: Router<App>,
+    router: Router<App>,
     pub(super) described: Vec<Described>,
 }
 
@@ -36,8 +36,7 @@ impl Routes {
         handler: impl Handler<T, App>,
         call: Call,
     ) -> Self {
-        let router = self.router.clone().route(path, get(handler));
-        self.with(router, Method::GET, path, call)
+        self.with(Method::GET, path, get(handler), call)
     }
 
     pub(crate) fn post<T: 'static>(
@@ -46,8 +45,7 @@ impl Routes {
         handler: impl Handler<T, App>,
         call: Call,
     ) -> Self {
-        let router = self.router.clone().route(path, post(handler));
-        self.with(router, Method::POST, path, call)
+        self.with(Method::POST, path, post(handler), call)
     }
 
     pub(crate) fn delete<T: 'static>(
@@ -56,13 +54,12 @@ impl Routes {
         handler: impl Handler<T, App>,
         call: Call,
     ) -> Self {
-        let router = self.router.clone().route(path, delete(handler));
-        self.with(router, Method::DELETE, path, call)
+        self.with(Method::DELETE, path, delete(handler), call)
     }
 
-    fn with(mut self, router: Router<App>, method: Method, path: &'static str, call: Call) -> Self {
+    fn with(mut self, method: Method, path: &'static str, route: MethodRouter<App>, call: Call) -> Self {
         self.described.push(Described { group: self.group, method, path, call });
-        Self { router, ..self }
+        Self { router: self.router.route(path, route), ..self }
     }
 
     /// These and the others.

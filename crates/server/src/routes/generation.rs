@@ -10,7 +10,7 @@ use dialects::generation::wire::{
 use dialects::generation::{self, DeltaEncoder, Encoding};
 use domain::{MAX_KEY_CHARS, Principal, PromptId, Rejection, SessionId, TraceId};
 use engine::Reader;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{InPath, LAST_EVENT_ID, named, query_value, text_header};
 use crate::body::JsonBody;
@@ -127,7 +127,7 @@ pub(crate) fn routes() -> Routes {
 }
 
 /// Where a client was.
-pub(super) fn position() -> serde_json::Value {
+pub(super) fn position() -> Value {
     json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
 }
 

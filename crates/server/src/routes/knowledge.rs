@@ -10,6 +10,7 @@ use dialects::knowledge::wire::{
     CollectionsReply, DocumentReply, DocumentsReply, HitReply, IngestReply, IngestRequest, RequestWire,
 };
 use dialects::knowledge::{self, QueryRequest};
+use dialects::{Rejected, failure_meaning};
 use domain::{Document, DocumentId, Failure, FailureKind, Hit, Principal, Rejection};
 use serde_json::json as schema;
 
@@ -83,8 +84,9 @@ pub(crate) fn routes() -> Routes {
         )
 }
 
-fn not_retrieved(kind: FailureKind) -> dialects::Rejected {
-    knowledge::not_retrieved(Failure::new(kind, dialects::failure_meaning(kind)))
+/// Why nothing may be found, where that is described.
+fn not_retrieved(kind: FailureKind) -> Rejected {
+    knowledge::not_retrieved(Failure::new(kind, failure_meaning(kind)))
 }
 
 async fn ingest(
