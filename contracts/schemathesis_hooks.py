@@ -2,10 +2,13 @@
 
 import json
 import os
+from itertools import cycle
 from urllib.request import Request, urlopen
 
 import schemathesis
 
+# Deltas come in two encodings.
+ACCEPTED = cycle(["*/*", "text/event-stream"])
 SESSIONS = os.environ["WELLSPRING_URL"] + "/api/generation/session"
 
 
@@ -17,7 +20,9 @@ def lines(_context, response):
 
 @schemathesis.hook
 def before_call(_context, case, _kwargs):
-    """Made-up sessions, made-up providers and two different keys would only ever be refused."""
+    """Made-up sessions, made-up providers and two different keys would only ever be refused, so they become real."""
+    if case.operation.label.endswith("/stream"):
+        case.headers["Accept"] = next(ACCEPTED)
     body = case.body
     if not isinstance(body, dict) or (case.meta and case.meta.generation.mode.is_negative):
         return
