@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::basis::Mode;
 use crate::{fields, filters, json};
 
 const QUERY_CHARS: usize = 2_000;
@@ -34,7 +35,7 @@ pub struct ChatRequest {
     #[schemars(regex(pattern = fields::LOWER_CASE_UUID))]
     session_id: Option<String>,
     /// Query mode
-    #[schemars(extend("enum" = ["general", "selected_text", null], "default" = "general"))]
+    #[schemars(with = "Option<Mode>", extend("default" = "general"))]
     mode: Option<String>,
     /// User-provided text for selected_text mode
     #[schemars(length(max = SELECTION_CHARS))]

@@ -253,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_that_is_described_is_taken() {
+        let schema = schemars::schema_for!(CancelRequest).to_value();
+        let reasons = schema["properties"]["reason"]["enum"].as_array().expect("they are listed");
+        assert_eq!(reasons.len(), 4);
+        for reason in reasons {
+            let body = format!(r#"{{"sessionId":"{SESSION}","promptId":"{SESSION}","reason":{reason}}}"#);
+            assert!(decode_cancel(body.as_bytes()).is_ok(), "{reason}");
+        }
+    }
+
+    #[test]
     fn a_session_needs_nothing() {
         assert_eq!(decode_session(b"").unwrap(), NewSession::default());
         assert_eq!(decode_session(b" {} ").unwrap(), NewSession::default());

@@ -51,6 +51,10 @@ const ABOUT: &str = "Unknown fields of requests are ignored, and `null` is the s
     trace id of an answer is in its `X-Trace-Id` header, in the server's log and in the bodies of refusals; it is that \
     of the request's `traceparent`, if it has one.";
 
+/// The headers of every answer.
+const EVERYWHERE: [&str; 4] =
+    ["X-Trace-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
+
 struct Document {
     schemas: Schemas,
     /// Those of refusals, by name.
@@ -94,7 +98,7 @@ impl Document {
     }
 
     fn answer(&mut self, answer: &Answer) -> Value {
-        let mut names = vec!["X-Trace-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
+        let mut names = EVERYWHERE.to_vec();
         if answer.names {
             names.extend(["X-Prompt-Id", "X-Session-Id"]);
         }
@@ -127,8 +131,7 @@ impl Document {
         let name = format!("{prefix}-{status}-{}", codes.join("-"));
         if !self.responses.contains_key(&name) {
             let said = refused.said.iter().map(|(code, said)| format!("`{code}`: {said}"));
-            let mut names =
-                vec!["X-Trace-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
+            let mut names = EVERYWHERE.to_vec();
             if refused.retry_after {
                 names.push("Retry-After");
             }
