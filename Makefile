@@ -10,7 +10,7 @@ DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 # NATIVE=1 compiles llama.cpp for this machine's processor and no other; the script says more.
 CARGO = $(if $(NATIVE),scripts/cargo-fast,cargo)
 
-.PHONY: run fake test soak eval eval-answers eval-dialogues bench bench-embed bench-ingest bench-models bench-search setup setup-tests
+.PHONY: run fake test soak openapi eval eval-answers eval-dialogues bench bench-embed bench-ingest bench-models bench-search setup setup-tests
 
 define QUESTIONS
 
@@ -46,6 +46,10 @@ test: setup-tests
 ## The long versions of the tests.
 soak: setup-tests
 	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 NEXTEST_PROFILE=soak scripts/test
+
+## Writes contracts/openapi.json anew, after calls were changed.
+openapi: setup-tests
+	WELLSPRING_WRITE_OPENAPI=1 cargo test --workspace --locked --quiet --test it the_description_that_is_served
 
 ## How good what is found is, on every collection (in BEIR's form) of a folder: `make eval DATA=DIR`. The figures are
 ## in docs/retrieval.md.

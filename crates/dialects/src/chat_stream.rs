@@ -1,12 +1,40 @@
 //! `POST /chat/stream`, which two dialects share: the body tells which of them is spoken.
 
 use domain::{Ask, Rejection, SessionId, TraceId};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::chat::wire::ChatRequest;
 use crate::chat::{self, ChatEncoder};
+use crate::staged::wire::{StreamEvent, StreamRequest};
 use crate::staged::{self, StagedEncoder};
 use crate::{Encoder, json};
+
+/// The body in either dialect.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "ChatStreamRequest")]
+pub enum Request {
+    /// The chat dialect's.
+    Chat(ChatRequest),
+    /// The staged dialect's.
+    Staged(StreamRequest),
+}
+
+/// An event of a stream, in either dialect.
+#[derive(JsonSchema)]
+#[schemars(rename = "ChatStreamEvent")]
+pub struct Told<'a>(#[expect(dead_code, reason = "it is only described")] EitherTold<'a>);
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+#[expect(dead_code, reason = "it is only described")]
+enum EitherTold<'a> {
+    Chat(chat::Told<'a>),
+    Staged(StreamEvent<'a>),
+}
 
 #[derive(Deserialize)]
 struct Either {

@@ -1,13 +1,18 @@
 //! Every event of a log as it is, as server-sent events: what the pages and whoever wants to see everything
 //! read. Its `id` is the event's position.
 
+mod shape;
+
 use bytes::BytesMut;
 use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
-use serde::Serialize;
 
 use crate::failures::told;
-use crate::generation::{Source, sources};
+use crate::generation::sources;
 use crate::{Encoder, sse};
+pub use shape::EventWire;
+use shape::{
+    CauseWire, CitationWire, EndedWire, FinishWire, OutcomeWire, StageNameWire, StageStatus, StepWire,
+};
 
 /// The position of the terminal event of an ended log.
 pub fn terminal_position<'a>(log: impl IntoIterator<Item = &'a Event>) -> Option<u64> {
@@ -42,112 +47,6 @@ impl Encoder for EventEncoder {
     }
 }
 
-#[derive(Serialize)]
-struct EventWire<'a> {
-    position: u64,
-    at: String,
-    #[serde(flatten)]
-    step: StepWire<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum StepWire<'a> {
-    Accepted {
-        prompt_id: String,
-        session_id: String,
-        answer_id: String,
-        text: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        idempotency_key: Option<&'a str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        follows: Option<String>,
-        trace_id: String,
-    },
-    Stage {
-        name: &'static str,
-        status: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        count: Option<usize>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        micros: Option<u128>,
-    },
-    Rewritten {
-        query: &'a str,
-    },
-    Passages {
-        found: u32,
-        passages: Vec<Source<'a>>,
-    },
-    Citations {
-        citations: Vec<CitationWire<'a>>,
-    },
-    Started {
-        provider: &'a str,
-        model: &'a str,
-    },
-    Text {
-        text: &'a str,
-    },
-    Reasoning {
-        text: &'a str,
-    },
-    ToolCall {
-        id: &'a str,
-        name: &'a str,
-        arguments: &'a str,
-    },
-    Usage {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        input: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        output: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cached: Option<u64>,
-    },
-    Ended(EndedWire<'a>),
-}
-
-#[derive(Serialize)]
-struct CitationWire<'a> {
-    index: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quote: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EndedWire<'a> {
-    outcome: &'static str,
-    cause: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finish_reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retryable: Option<bool>,
-}
-
-impl StepWire<'_> {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Accepted { .. } => "accepted",
-            Self::Stage { .. } => "stage",
-            Self::Rewritten { .. } => "rewritten",
-            Self::Passages { .. } => "passages",
-            Self::Citations { .. } => "citations",
-            Self::Started { .. } => "started",
-            Self::Text { .. } => "text",
-            Self::Reasoning { .. } => "reasoning",
-            Self::ToolCall { .. } => "toolCall",
-            Self::Usage { .. } => "usage",
-            Self::Ended(_) => "ended",
-        }
-    }
-}
-
 impl<'a> From<&'a Step> for StepWire<'a> {
     fn from(step: &'a Step) -> Self {
         match step {
@@ -161,11 +60,11 @@ impl<'a> From<&'a Step> for StepWire<'a> {
                 trace_id: accepted.trace.to_string(),
             },
             Step::Stage(Stage::Began(name)) => {
-                Self::Stage { name: stage(*name), status: "started", count: None, micros: None }
+                Self::Stage { name: stage(*name), status: StageStatus::Started, count: None, micros: None }
             }
             Step::Stage(Stage::Ended { name, count, took }) => Self::Stage {
                 name: stage(*name),
-                status: "finished",
+                status: StageStatus::Finished,
                 count: Some(*count),
                 micros: Some(took.as_micros()),
             },
@@ -199,22 +98,22 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
         let outcome = match &ended.outcome {
             Outcome::Done(reason) => {
                 finish_reason = Some(*reason);
-                "done"
+                OutcomeWire::Done
             }
-            Outcome::Cancelled => "cancelled",
+            Outcome::Cancelled => OutcomeWire::Cancelled,
             Outcome::Failed(why) => {
                 failure = Some(why);
-                "failed"
+                OutcomeWire::Failed
             }
         };
         Self {
             outcome,
             cause: cause(ended.cause),
             finish_reason: finish_reason.map(|reason| match reason {
-                FinishReason::Stop => "stop",
-                FinishReason::Length => "length",
-                FinishReason::ToolCalls => "toolCalls",
-                FinishReason::Filtered => "filtered",
+                FinishReason::Stop => FinishWire::Stop,
+                FinishReason::Length => FinishWire::Length,
+                FinishReason::ToolCalls => FinishWire::ToolCalls,
+                FinishReason::Filtered => FinishWire::Filtered,
             }),
             code: failure.map(|failure| told(failure.kind).delta),
             message: failure.map(|failure| failure.message.as_str()),
@@ -223,26 +122,26 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
     }
 }
 
-fn stage(name: StageName) -> &'static str {
+fn stage(name: StageName) -> StageNameWire {
     match name {
-        StageName::Rewriting => "rewriting",
-        StageName::Retrieval => "retrieval",
-        StageName::Reranking => "reranking",
+        StageName::Rewriting => StageNameWire::Rewriting,
+        StageName::Retrieval => StageNameWire::Retrieval,
+        StageName::Reranking => StageNameWire::Reranking,
     }
 }
 
-fn cause(cause: Cause) -> &'static str {
+fn cause(cause: Cause) -> CauseWire {
     match cause {
-        Cause::Model => "model",
-        Cause::Limit => "limit",
-        Cause::Client(CancelReason::UserInitiated) => "user_initiated",
-        Cause::Client(CancelReason::Timeout) => "timeout",
-        Cause::Client(CancelReason::Error) => "error",
-        Cause::Abandoned => "abandoned",
-        Cause::SessionEnded => "session_ended",
-        Cause::Drain => "drain",
-        Cause::Journal => "journal",
-        Cause::Recovery => "recovery",
-        Cause::Bug => "bug",
+        Cause::Model => CauseWire::Model,
+        Cause::Limit => CauseWire::Limit,
+        Cause::Client(CancelReason::UserInitiated) => CauseWire::UserInitiated,
+        Cause::Client(CancelReason::Timeout) => CauseWire::Timeout,
+        Cause::Client(CancelReason::Error) => CauseWire::Error,
+        Cause::Abandoned => CauseWire::Abandoned,
+        Cause::SessionEnded => CauseWire::SessionEnded,
+        Cause::Drain => CauseWire::Drain,
+        Cause::Journal => CauseWire::Journal,
+        Cause::Recovery => CauseWire::Recovery,
+        Cause::Bug => CauseWire::Bug,
     }
 }

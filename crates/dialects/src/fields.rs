@@ -3,8 +3,15 @@
 use std::ops::RangeInclusive;
 
 use domain::{Rejection, SessionId, TOP_K};
+use serde_json::{Value, json};
 
-const DEFAULT_TOP_K: i64 = 5;
+pub(crate) const DEFAULT_TOP_K: i64 = 5;
+
+/// A text of which something is not white space, as a regular expression.
+pub(crate) const NOT_BLANK: &str = r"\S";
+
+/// A UUID in lower case, with its hyphens, as a regular expression.
+pub(crate) const LOWER_CASE_UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 
 /// Entries of a page, and how many it has if nobody says.
 const PAGE: RangeInclusive<usize> = 1..=100;
@@ -50,6 +57,13 @@ pub(crate) fn session_in_body(text: &str) -> Result<SessionId, Rejection> {
         Rejection::Invalid(format!(
             "session_id is {text:?}; it must be a UUID in lower case with hyphens, such as 550e8400-e29b-41d4-a716-446655440000"
         ))
+    })
+}
+
+/// What `limit` must be, as JSON Schema.
+pub fn limit_schema() -> Value {
+    json!({
+        "type": "integer", "minimum": PAGE.start(), "maximum": PAGE.end(), "default": DEFAULT_PAGE,
     })
 }
 

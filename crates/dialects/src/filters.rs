@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{FilterField, Filters, Rejection};
 use globset::{GlobBuilder, GlobSet};
-use serde_json::Value;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
 
 /// Fields in the filters of a request, and values in one list.
 const MOST: usize = 100;
@@ -23,6 +24,27 @@ pub(crate) const DOCUMENT: [(&str, FilterField); 5] = [
     ("collection", FilterField::Collection),
     ("title", FilterField::Title),
 ];
+
+/// The filters that look at what a document has, as JSON Schema.
+pub(crate) fn document_schema(_: &mut SchemaGenerator) -> Schema {
+    schema(&DOCUMENT)
+}
+
+/// What [`decode`] reads, as JSON Schema.
+pub(crate) fn schema(names: &Names) -> Schema {
+    let text = json!({"type": "string", "minLength": 1, "maxLength": MOST_CHARS});
+    let value = json!({
+        "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MOST}, {"type": "null"}],
+    });
+    let properties: Map<_, _> = names.iter().map(|(name, _)| ((*name).to_owned(), value.clone())).collect();
+    schemars::json_schema!({
+        "type": ["object", "null"],
+        "properties": properties,
+        "patternProperties": {r"^metadata\..": value},
+        "additionalProperties": false,
+        "maxProperties": MOST,
+    })
+}
 
 /// Reads the filters of a request.
 pub(crate) fn decode(filters: BTreeMap<String, Value>, names: &Names) -> Result<Filters, Rejection> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::json;
@@ -39,26 +40,72 @@ pub enum Overall {
     Unhealthy,
 }
 
-#[derive(Serialize)]
-struct Ready<'a> {
+/// That prompts are taken, and how those are who are not needed for that.
+#[derive(Serialize, JsonSchema)]
+pub struct Ready<'a> {
+    /// `ready`
     status: &'static str,
+    /// Status of each service
     services: BTreeMap<&'a str, Service<'a>>,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    status: &'static str,
+/// How every part is.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HealthResponse")]
+pub struct Report<'a> {
+    status: OverallWire,
+    /// Status of each dependent service
     services: BTreeMap<&'a str, Service<'a>>,
+    #[schemars(extend("format" = "date-time"))]
     timestamp: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum OverallWire {
+    Healthy,
+    Degraded,
+    Unhealthy,
+}
+
+/// Status of a single service.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ServiceStatus")]
 struct Service<'a> {
-    status: &'static str,
+    status: StateWire,
+    /// How long it took to tell, if it was asked just now.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum StateWire {
+    Up,
+    Degraded,
+    Down,
+}
+
+/// A state in one word, for orchestrators.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "State")]
+pub struct OneWord {
+    /// `live` or `stopping`
+    status: &'static str,
+}
+
+/// The answer to `GET /health/live`.
+pub fn live() -> Vec<u8> {
+    json::reply(&OneWord { status: "live" })
+}
+
+/// The answer to `GET /health/ready` while no prompts are taken.
+pub fn stopping() -> Vec<u8> {
+    json::reply(&OneWord { status: "stopping" })
 }
 
 /// The answer to `GET /health/ready` while prompts are taken: also who is not at their best.
@@ -71,9 +118,9 @@ pub fn ready(parts: &BTreeMap<String, Part>) -> Vec<u8> {
 /// The answer to `GET /health`.
 pub fn report(overall: Overall, parts: &BTreeMap<String, Part>, at: Timestamp) -> Vec<u8> {
     let status = match overall {
-        Overall::Healthy => "healthy",
-        Overall::Degraded => "degraded",
-        Overall::Unhealthy => "unhealthy",
+        Overall::Healthy => OverallWire::Healthy,
+        Overall::Degraded => OverallWire::Degraded,
+        Overall::Unhealthy => OverallWire::Unhealthy,
     };
     let services = parts.iter().map(|(name, part)| (&**name, service(part))).collect();
     json::reply(&Report { status, services, timestamp: at.to_string() })
@@ -81,9 +128,9 @@ pub fn report(overall: Overall, parts: &BTreeMap<String, Part>, at: Timestamp) -
 
 fn service(part: &Part) -> Service<'_> {
     let (status, message) = match &part.state {
-        State::Up => ("up", None),
-        State::Degraded(why) => ("degraded", Some(&**why)),
-        State::Down(why) => ("down", Some(&**why)),
+        State::Up => (StateWire::Up, None),
+        State::Degraded(why) => (StateWire::Degraded, Some(&**why)),
+        State::Down(why) => (StateWire::Down, Some(&**why)),
     };
     let latency_ms = part.latency.map(|latency| (latency.as_secs_f64() * 1e5).round() / 100.0);
     Service { status, latency_ms, message }

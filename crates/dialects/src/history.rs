@@ -1,9 +1,11 @@
 //! The calls behind the pages: lists of sessions and prompts. camelCase, as in the generation dialect.
 
 use domain::{Prompt, PromptStatus, Rejection, Session, SessionId, SessionStatus};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::generation::PromptReply;
+use crate::generation::SessionStatusWire;
+use crate::generation::wire::PromptReply;
 use crate::{fields, json};
 
 /// Which page of sessions is asked for.
@@ -42,26 +44,35 @@ pub fn decode_status(status: Option<&str>) -> Result<Option<PromptStatus>, Rejec
     }))
 }
 
-#[derive(Serialize)]
-struct SessionsReply<'a> {
+/// A page of sessions, the newest first.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Sessions")]
+pub struct SessionsReply<'a> {
     sessions: Vec<SessionItem<'a>>,
+    /// What `before` must be for the next page; left out on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uuid"))]
     next: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SessionInList")]
 struct SessionItem<'a> {
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
+    /// Its first question.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     prompt_count: u64,
     token_count: u64,
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+    #[schemars(extend("format" = "date-time"))]
     last_active_at: String,
-    status: &'static str,
+    status: SessionStatusWire,
 }
 
 /// The answer to `GET /api/sessions`; `next` is there if the page is full.
@@ -81,13 +92,15 @@ impl<'a> SessionItem<'a> {
             token_count: session.token_count,
             created_at: session.created_at.to_string(),
             last_active_at: session.last_active_at.to_string(),
-            status: crate::generation::session_status(status),
+            status: status.into(),
         }
     }
 }
 
-#[derive(Serialize)]
-struct PromptsReply<'a> {
+/// Prompts.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Prompts")]
+pub struct PromptsReply<'a> {
     prompts: Vec<PromptReply<'a>>,
 }
 

@@ -21,5 +21,6 @@ pub mod sse;
 pub mod staged;
 
 pub use encoder::Encoder;
-pub use failures::failure_code;
+pub use failures::{failure_code, failure_meaning};
+pub use fields::limit_schema;
 pub use refusals::{Rejected, Words};

@@ -1,11 +1,14 @@
 //! What this service is, for programs that find it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::json;
 
-#[derive(Serialize)]
-struct Root {
+/// What this service is, and where to go on.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Service")]
+pub struct Root {
     name: &'static str,
     version: &'static str,
     docs: &'static str,

@@ -48,6 +48,13 @@ impl FromRequest<App> for DocumentsBody {
     }
 }
 
+/// Why any body may be refused.
+pub(crate) fn refusals() -> Vec<Refusal> {
+    let too_large =
+        too_large("the body is larger than a setting allows (limits.body_bytes, limits.ingest_body_bytes)");
+    [foreign(), too_large, too_slow(), broken_off()].map(Refusal::from).to_vec()
+}
+
 /// How large a body may be, and which setting says so.
 struct Limit {
     bytes: usize,
@@ -58,25 +65,16 @@ async fn read(request: Request, app: &App, limit: Limit) -> Result<Bytes, Refusa
     let trace = trace_of(request.extensions());
     let refuse = |rejected: Rejected| Err(rejected.into());
     if !is_json(&request) && door::is_foreign(request.headers(), &app.settings.allowed_origins) {
-        return refuse(Rejected::new(
-            415,
-            "unsupported_media_type",
-            "a page of another origin must send its body as application/json",
-        ));
+        return refuse(foreign());
     }
     let Limit { bytes, setting } = limit;
     match timeout(LONGEST_READ, Limited::new(request.into_body(), bytes).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("the body is larger than {bytes} bytes ({setting})");
-            refuse(Rejected::new(413, "body_too_large", message))
+            refuse(too_large(format!("the body is larger than {bytes} bytes ({setting})")))
         }
         Ok(Err(error)) => refuse(unreadable(trace, &*error)),
-        Err(_) => {
-            let seconds = LONGEST_READ.as_secs();
-            let message = format!("the body did not come whole within {seconds} seconds");
-            refuse(Rejected::new(408, "request_timeout", message))
-        }
+        Err(_) => refuse(too_slow()),
     }
 }
 
@@ -88,5 +86,23 @@ fn is_json(request: &Request) -> bool {
 
 fn unreadable(trace: TraceId, error: &(dyn std::error::Error + Send + Sync)) -> Rejected {
     tracing::debug!(%trace, %error, "a body broke off");
+    broken_off()
+}
+
+fn broken_off() -> Rejected {
     Rejected::new(400, "invalid_request", "the body broke off before its end")
+}
+
+fn foreign() -> Rejected {
+    let message = "a page of another origin must send its body as application/json";
+    Rejected::new(415, "unsupported_media_type", message)
+}
+
+fn too_large(message: impl Into<String>) -> Rejected {
+    Rejected::new(413, "body_too_large", message)
+}
+
+fn too_slow() -> Rejected {
+    let message = format!("the body did not come whole within {} seconds", LONGEST_READ.as_secs());
+    Rejected::new(408, "request_timeout", message)
 }

@@ -5,6 +5,7 @@ mod limited;
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -21,7 +22,7 @@ use tracing::{debug, info};
 use crate::refusal::{self, Refusal};
 use crate::routes;
 use crate::serve::App;
-use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, limited};
+use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, limited, rate_limited};
 
 pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 pub(crate) const PROMPT_ID: HeaderName = HeaderName::from_static("x-prompt-id");
@@ -37,6 +38,19 @@ pub(crate) fn guard(routes: Router<App>, app: &App, loopback_only: bool) -> Rout
         routes = routes.layer(from_fn_with_state(app.clone(), limited));
     }
     routes.layer(cors(&app.settings.allowed_origins)).layer(from_fn_with_state(app.clone(), traced))
+}
+
+/// Why any request may be refused.
+pub(crate) fn refusals() -> Vec<Refusal> {
+    let rejected = [
+        broken(),
+        misdirected("a server on a loopback address answers to loopback names only"),
+        rate_limited(
+            "this address has sent more requests in a minute than it may (limits.requests_per_minute)",
+            Duration::from_secs(1),
+        ),
+    ];
+    rejected.map(Refusal::from).to_vec()
 }
 
 /// The trace id that the door gave to a request.
@@ -76,10 +90,14 @@ async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Res
 
 /// A handler that panics is a response, too.
 async fn unbroken(request: Request, next: Next) -> Response {
-    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
-        let message = "something is broken on our side; the log has this trace id";
-        Refusal::from(Rejected::new(500, "internal_error", message)).into_response()
-    })
+    AssertUnwindSafe(next.run(request))
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Refusal::from(broken()).into_response())
+}
+
+fn broken() -> Rejected {
+    Rejected::new(500, "internal_error", "something is broken on our side; the log has this trace id")
 }
 
 /// A name that somebody else's DNS points at this machine is not ours.
@@ -90,10 +108,14 @@ async fn only_loopback_names(request: Request, next: Next) -> Response {
                 "this server listens on a loopback address and does not answer to the name {host:?}: use localhost, \
                  or bind it to another address (server.bind)"
             );
-            Refusal::from(Rejected::new(421, "misdirected_request", message)).into_response()
+            Refusal::from(misdirected(message)).into_response()
         }
         _ => next.run(request).await,
     }
+}
+
+fn misdirected(message: impl Into<String>) -> Rejected {
+    Rejected::new(421, "misdirected_request", message)
 }
 
 /// The host that a request is for, without its port.

@@ -8,6 +8,7 @@ mod door;
 mod health;
 mod ingests;
 mod metrics;
+mod openapi;
 mod rate;
 mod refusal;
 mod routes;

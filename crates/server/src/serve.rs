@@ -109,7 +109,7 @@ pub async fn serve(
     let (grace, patience) = (settings.drain, settings.patience);
     let app = App::new(parts, settings);
     let (engine, ingests) = (app.engine.clone(), Arc::clone(&app.ingests));
-    let router = door::guard(routes::all(), &app, loopback_only).with_state(app);
+    let router = door::guard(routes::router(), &app, loopback_only).with_state(app);
     let closing = Closing::default();
     let stopping = async {
         drain(&engine, &ingests, grace, stop, &closing.began).await;

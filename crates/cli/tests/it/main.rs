@@ -12,6 +12,7 @@ mod crash;
 mod dashboard;
 mod demos;
 mod deploy;
+mod described;
 mod embedding;
 mod eval;
 mod failing;

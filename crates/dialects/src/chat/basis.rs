@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use domain::{Event, Model, Passages, Scope, Step, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::source::{Source, sources};
 
 /// Where passages were looked for, what was found, who answered and since when.
 pub(super) struct Basis {
-    pub(super) mode: &'static str,
+    pub(super) mode: Mode,
     passages: Passages,
     model: Option<Model>,
     accepted_at: Timestamp,
@@ -54,18 +55,30 @@ impl Basis {
 }
 
 /// About an answer, beside its words and sources.
-#[derive(Serialize)]
-pub(super) struct Metadata<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ResponseMetadata")]
+pub(crate) struct Metadata<'a> {
+    /// Total response time in milliseconds
     query_time_ms: f64,
+    /// Number of chunks considered
     chunks_retrieved: u32,
+    /// LLM model used
     model: &'a str,
 }
 
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(super) enum Mode {
+    General,
+    SelectedText,
+}
+
 /// What a scope is called.
-pub(super) fn mode(scope: &Scope) -> &'static str {
+pub(super) fn mode(scope: &Scope) -> Mode {
     match scope {
-        Scope::Knowledge(_) => "general",
-        Scope::Selection(_) => "selected_text",
+        Scope::Knowledge(_) => Mode::General,
+        Scope::Selection(_) => Mode::SelectedText,
     }
 }
 

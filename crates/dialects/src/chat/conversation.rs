@@ -1,9 +1,10 @@
 //! What was said in a session, as messages.
 
 use domain::{Exchange, Rejection, SessionId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::basis::mode;
+use super::basis::{Mode, mode};
 use super::source::{Source, sources};
 use crate::{fields, json};
 
@@ -12,21 +13,34 @@ pub fn decode_limit(limit: Option<&str>) -> Result<usize, Rejection> {
     fields::limit(limit)
 }
 
-#[derive(Serialize)]
-struct Conversation<'a> {
+/// What was said in a session, the oldest message first.
+#[derive(Serialize, JsonSchema)]
+pub struct Conversation<'a> {
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
     messages: Vec<Message<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Message<'a> {
+    /// Of a question its prompt's id, of an answer one of its own.
+    #[schemars(extend("format" = "uuid"))]
     id: String,
-    role: &'static str,
+    role: Role,
     content: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     sources: Option<Vec<Source>>,
-    mode: &'static str,
+    mode: Mode,
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Role {
+    User,
+    Assistant,
 }
 
 /// How many exchanges have so many messages.
@@ -45,7 +59,7 @@ fn messages(exchange: &Exchange) -> [Message<'_>; 2] {
     let mode = mode(&exchange.scope);
     let question = Message {
         id: exchange.prompt.to_string(),
-        role: "user",
+        role: Role::User,
         content: &exchange.turn.question,
         sources: None,
         mode,
@@ -53,7 +67,7 @@ fn messages(exchange: &Exchange) -> [Message<'_>; 2] {
     };
     let answer = Message {
         id: exchange.answer.to_string(),
-        role: "assistant",
+        role: Role::Assistant,
         content: &exchange.turn.answer,
         sources: Some(sources(&exchange.passages.in_prompt)),
         mode,

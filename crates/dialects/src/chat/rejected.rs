@@ -1,10 +1,11 @@
 //! Refusals of the chat dialect, and of the staged one, and what becomes of a failure in a call that was not streamed.
 
-use domain::{Failure, Rejection, TraceId};
+use domain::{Failure, FailureKind, Rejection, TraceId};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::failures::told;
+use crate::failures::{failure_meaning, told};
 use crate::json::reply;
 use crate::{Rejected, fields};
 
@@ -12,12 +13,20 @@ use crate::{Rejected, fields};
 pub(super) const CANCELLED: (&str, &str) =
     ("cancelled", "the prompt was cancelled before its answer was whole");
 
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+/// Standard error response format.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ErrorResponse")]
+pub struct ErrorBody<'a> {
+    /// Machine-readable error code
+    #[schemars(extend("examples" = ["validation_error", "retrieval_unavailable"]))]
     error_code: &'a str,
+    /// Human-readable error message
     message: &'a str,
+    /// Additional error context
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
     details: Option<&'a Value>,
+    /// Request trace ID for debugging
     trace_id: String,
 }
 
@@ -55,6 +64,12 @@ pub(super) fn failed(failure: &Failure) -> Rejected {
         retry_after: failure.retry_after,
         ..Rejected::new(told.status, told.chat, failure.message.clone())
     }
+}
+
+/// What may be answered instead of an answer that was asked for whole.
+pub fn failures() -> Vec<Rejected> {
+    let failures = FailureKind::ALL.map(|kind| failed(&Failure::new(kind, failure_meaning(kind))));
+    failures.into_iter().chain([cancelled()]).collect()
 }
 
 /// An answer that was cut short, where nothing of it was told yet.

@@ -1,9 +1,10 @@
 //! The answer to `POST /chat`: a log as one JSON object, or why there is none.
 
 use domain::{Event, Outcome, Step, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::basis::{Basis, Metadata};
+use super::basis::{Basis, Metadata, Mode};
 use super::rejected::{cancelled, failed};
 use super::source::Source;
 use crate::{Rejected, json};
@@ -15,11 +16,17 @@ pub struct Answer {
     end: Option<(Outcome, Timestamp)>,
 }
 
-#[derive(Serialize)]
-struct ChatReply<'a> {
+/// Response body for /chat endpoint.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChatResponse")]
+pub struct ChatReply<'a> {
+    /// Agent's synthesized answer
     answer: &'a str,
+    /// Citations for the answer
     sources: Vec<Source>,
-    mode: &'static str,
+    /// Mode used for this response
+    mode: Mode,
+    /// Response metadata
     metadata: Metadata<'a>,
 }
 

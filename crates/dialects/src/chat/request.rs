@@ -4,26 +4,52 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use domain::{
-    Ask, FilterField, Leaving, NothingFound, Opening, Question, Rejection, Scope, SessionId, TraceId,
+    Ask, FilterField, Leaving, NothingFound, Opening, Question, Rejection, Scope, SessionId, TOP_K, TraceId,
 };
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::basis::Mode;
 use crate::{fields, filters, json};
 
 const QUERY_CHARS: usize = 2_000;
 const SELECTION_CHARS: usize = 10_000;
 const THRESHOLD: RangeInclusive<f64> = 0.0..=1.0;
 
-#[derive(Deserialize)]
-struct ChatRequest {
+/// Request body for /chat and /chat/stream endpoints.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend(
+    "if" = {"required": ["mode"], "properties": {"mode": {"const": "selected_text"}}},
+    "then" = {"required": ["selected_text"], "properties": {"selected_text": {"type": "string", "minLength": 1}}},
+))]
+pub struct ChatRequest {
+    /// User's question
+    #[schemars(
+        length(min = 1, max = QUERY_CHARS),
+        regex(pattern = fields::NOT_BLANK),
+        extend("examples" = ["What is ROS 2?"])
+    )]
     query: String,
+    /// Client-generated UUID for conversation grouping
+    #[schemars(regex(pattern = fields::LOWER_CASE_UUID))]
     session_id: Option<String>,
+    /// Query mode
+    #[schemars(with = "Option<Mode>", extend("default" = "general"))]
     mode: Option<String>,
+    /// User-provided text for selected_text mode
+    #[schemars(length(max = SELECTION_CHARS))]
     selected_text: Option<String>,
+    /// Number of chunks to retrieve
     #[serde(default, deserialize_with = "json::integer")]
+    #[schemars(range(min = *TOP_K.start(), max = *TOP_K.end()), extend("default" = fields::DEFAULT_TOP_K))]
     top_k: Option<i64>,
+    /// Minimum similarity score
+    #[schemars(range(min = *THRESHOLD.start(), max = *THRESHOLD.end()))]
     score_threshold: Option<f64>,
+    /// Metadata filters (source_url, page_title, section_heading)
+    #[serde(default)]
+    #[schemars(schema_with = "filters_schema")]
     filters: Option<BTreeMap<String, Value>>,
 }
 
@@ -65,6 +91,10 @@ const FILTERS: [(&str, FilterField); 3] = [
     ("page_title", FilterField::Title),
     ("section_heading", FilterField::SectionHeading),
 ];
+
+fn filters_schema(_: &mut SchemaGenerator) -> Schema {
+    filters::schema(&FILTERS)
+}
 
 fn threshold(given: f64) -> Result<f32, Rejection> {
     if !THRESHOLD.contains(&given) {

@@ -1,26 +1,38 @@
 //! A passage as the chat dialect cites it.
 
 use domain::Passage;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A cited text is no longer than this.
 const CHUNK_CHARS: usize = 500;
 
 /// A passage that was in the prompt, or the beginning of it. Of the selection it also tells where in it that is.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SourceCitation")]
 pub(crate) struct Source {
+    /// URL of source page or 'selected_text'
     source_url: String,
+    /// Page title or 'User Selection'
     page_title: String,
+    /// Section heading within the page
     section_heading: String,
+    /// Relevant text snippet
+    #[schemars(length(max = CHUNK_CHARS))]
     chunk_text: String,
+    /// Similarity score
+    #[schemars(range(min = 0.0, max = 1.0))]
     relevance_score: f32,
+    /// Start character offset in selected_text
     #[serde(skip_serializing_if = "Option::is_none")]
     char_start: Option<u32>,
-    /// The character behind the last.
+    /// End character offset (exclusive)
     #[serde(skip_serializing_if = "Option::is_none")]
     char_end: Option<u32>,
+    /// Start line number (1-indexed)
     #[serde(skip_serializing_if = "Option::is_none")]
     line_start: Option<u32>,
+    /// End line number (1-indexed)
     #[serde(skip_serializing_if = "Option::is_none")]
     line_end: Option<u32>,
 }

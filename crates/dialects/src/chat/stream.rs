@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use domain::{Ended, Event, Outcome, Step, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::basis::{Basis, Metadata};
@@ -15,12 +16,18 @@ pub struct ChatEncoder {
     basis: Basis,
 }
 
-#[derive(Serialize)]
+/// An event of the stream: chunks, then the sources, then `done`; or an error.
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Told<'a> {
+#[schemars(rename = "ChatEvent")]
+pub(crate) enum Told<'a> {
+    /// Streaming text chunk event.
     Chunk { content: &'a str },
+    /// Streaming sources event (sent at end).
     Sources { sources: Vec<Source> },
+    /// Streaming completion event.
     Done { metadata: Metadata<'a> },
+    /// Streaming error event.
     Error { error_code: &'a str, message: &'a str },
 }
 

@@ -1,16 +1,19 @@
 //! The delta: an event as this dialect sends it.
 
+mod shape;
+
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use domain::{
     Ended, Event, Failure, FinishReason, Model, Outcome, Passage, Stage, StageName, Step, Timestamp,
 };
-use serde::Serialize;
 
-use super::source::{Source, sources_of_answer};
+use super::source::sources_of_answer;
 use crate::failures::told;
 use crate::{Encoder, sse};
+pub use shape::Delta;
+use shape::{Done, Error, FinishWire, Kind, Metadata, Role};
 
 /// How deltas are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +101,8 @@ impl DeltaEncoder {
 
     fn delta<'a>(
         &'a self,
-        kind: &'static str,
-        role: &'static str,
+        kind: Kind,
+        role: Role,
         text: Option<&'a str>,
         metadata: Option<Metadata<'a>>,
     ) -> Delta<'a> {
@@ -107,16 +110,17 @@ impl DeltaEncoder {
     }
 
     fn terminal<'a>(&'a self, ended: &'a Ended, at: Timestamp) -> Delta<'a> {
-        let done =
-            |reason| self.delta("done", "assistant", None, Some(Metadata::Done(self.done(reason, at))));
+        let done = |reason| {
+            self.delta(Kind::Done, Role::Assistant, None, Some(Metadata::Done(self.done(reason, at))))
+        };
         match &ended.outcome {
-            Outcome::Done(FinishReason::Length) => done("length"),
+            Outcome::Done(FinishReason::Length) => done(FinishWire::Length),
             Outcome::Done(FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Filtered) => {
-                done("stop")
+                done(FinishWire::Stop)
             }
-            Outcome::Cancelled => done("cancelled"),
+            Outcome::Cancelled => done(FinishWire::Cancelled),
             Outcome::Failed(failure) => {
-                self.delta("error", "system", None, Some(Metadata::Error(self.error(failure))))
+                self.delta(Kind::Error, Role::System, None, Some(Metadata::Error(self.error(failure))))
             }
         }
     }
@@ -131,11 +135,11 @@ impl DeltaEncoder {
                 serde_json::to_writer(out.writer(), delta).expect("a delta is JSON, and memory takes it");
                 out.put_u8(b'\n');
             }
-            Encoding::Sse => sse::event(delta.seq, delta.kind, delta, out),
+            Encoding::Sse => sse::event(delta.seq, delta.kind.name(), delta, out),
         }
     }
 
-    fn done(&self, finish_reason: &'static str, ended_at: Timestamp) -> Done<'_> {
+    fn done(&self, finish_reason: FinishWire, ended_at: Timestamp) -> Done<'_> {
         let generation_time =
             self.first_token_at.map(|first| ended_at.since(first).max(Duration::from_millis(1)));
         let tokens_per_second = generation_time.map_or(0.0, |time| self.seq as f64 / time.as_secs_f64());
@@ -150,7 +154,7 @@ impl DeltaEncoder {
             cached_tokens: self.cached_tokens,
             sources: sources_of_answer(&self.passages, &self.cited),
             idempotency_key: self.idempotency_key.as_deref(),
-            cancelled: finish_reason == "cancelled",
+            cancelled: finish_reason == FinishWire::Cancelled,
         }
     }
 
@@ -185,7 +189,7 @@ impl Encoder for DeltaEncoder {
             Step::Started(model) => self.model = Some(model.clone()),
             Step::Text(text) => {
                 self.first_token_at.get_or_insert(event.at);
-                self.write(&self.delta("token", "assistant", Some(text), None), out);
+                self.write(&self.delta(Kind::Token, Role::Assistant, Some(text), None), out);
                 self.seq += 1;
             }
             Step::Usage(usage) => self.cached_tokens = usage.cached,
@@ -200,61 +204,6 @@ impl Encoder for DeltaEncoder {
             Encoding::Sse => Some(sse::KEEP_ALIVE),
         }
     }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Delta<'a> {
-    prompt_id: &'a str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    seq: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-    role: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Metadata<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Metadata<'a> {
-    Done(Done<'a>),
-    Error(Error<'a>),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Done<'a> {
-    token_count: u64,
-    finish_reason: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    provider: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time_to_first_token_ms: Option<u64>,
-    tokens_per_second: f64,
-    retrieval_ms: u128,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cached_tokens: Option<u64>,
-    sources: Vec<Source<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idempotency_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    cancelled: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Error<'a> {
-    code: &'static str,
-    message: &'a str,
-    retryable: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idempotency_key: Option<&'a str>,
 }
 
 fn millis(duration: Duration) -> u64 {

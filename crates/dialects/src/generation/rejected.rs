@@ -1,19 +1,28 @@
 //! Refusals of the generation dialect.
 
 use domain::{Rejection, TraceId};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Rejected;
 use crate::json::reply;
 
-#[derive(Serialize)]
+/// Why a call is refused.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct ErrorBody<'a> {
+#[schemars(rename = "Refusal")]
+pub struct ErrorBody<'a> {
+    /// What to branch on.
+    #[schemars(extend("examples" = ["invalid_request", "prompt_in_flight"]))]
     code: &'a str,
+    /// What to tell a person: what is wrong and what to do.
     message: &'a str,
+    /// What a program may need to go on, such as the `promptId` of the running prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
     details: Option<&'a Value>,
+    /// The trace id of the request, which the server's log has, too.
     trace_id: String,
 }
 

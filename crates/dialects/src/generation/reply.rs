@@ -3,15 +3,23 @@
 use std::collections::BTreeMap;
 
 use domain::{Failure, Prompt, PromptStatus, Session, SessionStatus, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::json;
 
-#[derive(Serialize)]
+/// A session that has begun.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SessionStarted {
+#[schemars(rename = "SessionResponse")]
+pub struct SessionStarted {
+    /// Unique session identifier.
+    #[schemars(extend("format" = "uuid", "examples" = ["f47ac10b-58cc-4372-a567-0e02b2c3d479"]))]
     session_id: String,
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+    /// When it ends, if nothing happens in it until then.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: String,
 }
 
@@ -24,18 +32,28 @@ pub fn session_started(session: &Session, expires_at: Timestamp) -> Vec<u8> {
     })
 }
 
-#[derive(Serialize)]
+/// A session as it stands.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SessionReply<'a> {
+#[schemars(rename = "Session")]
+pub struct SessionReply<'a> {
+    /// Unique session identifier.
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
+    /// Whose session it is, such as an organization or a repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     context: &'a BTreeMap<String, String>,
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+    /// When something was last asked, resumed, cancelled or answered in it.
+    #[schemars(extend("format" = "date-time"))]
     last_active_at: String,
+    #[schemars(extend("format" = "date-time"))]
     expires_at: String,
-    status: &'static str,
+    status: SessionStatusWire,
+    /// Tokens of all its answers.
     token_count: u64,
     prompt_count: u64,
 }
@@ -49,33 +67,81 @@ pub fn session(session: &Session, status: SessionStatus, expires_at: Timestamp) 
         created_at: session.created_at.to_string(),
         last_active_at: session.last_active_at.to_string(),
         expires_at: expires_at.to_string(),
-        status: session_status(status),
+        status: status.into(),
         token_count: session.token_count,
         prompt_count: session.prompt_count,
     })
 }
 
-pub(crate) fn session_status(status: SessionStatus) -> &'static str {
-    match status {
-        SessionStatus::Active => "active",
-        SessionStatus::Completed => "completed",
-        SessionStatus::Cancelled => "cancelled",
-        SessionStatus::Error => "error",
+/// How a session is.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "SessionStatus")]
+pub(crate) enum SessionStatusWire {
+    Active,
+    Completed,
+    Cancelled,
+    Error,
+}
+
+impl From<SessionStatus> for SessionStatusWire {
+    fn from(status: SessionStatus) -> Self {
+        match status {
+            SessionStatus::Active => Self::Active,
+            SessionStatus::Completed => Self::Completed,
+            SessionStatus::Cancelled => Self::Cancelled,
+            SessionStatus::Error => Self::Error,
+        }
     }
 }
 
 /// A prompt as it stands.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct PromptReply<'a> {
+#[schemars(rename = "Prompt")]
+pub struct PromptReply<'a> {
+    /// Unique prompt identifier.
+    #[schemars(extend("format" = "uuid"))]
     prompt_id: String,
+    /// Parent session identifier.
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
+    /// User prompt text.
     text: &'a str,
+    /// The key that makes asking it again safe.
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
-    status: &'static str,
+    status: PromptStatusWire,
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+    /// Tokens of its answer so far.
     token_count: u64,
+}
+
+/// How a prompt is.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "PromptStatus")]
+pub enum PromptStatusWire {
+    /// It runs.
+    InFlight,
+    /// It was answered.
+    Done,
+    /// It was cancelled, or abandoned by its readers.
+    Cancelled,
+    /// It failed.
+    Error,
+}
+
+impl From<PromptStatus> for PromptStatusWire {
+    fn from(status: PromptStatus) -> Self {
+        match status {
+            PromptStatus::InFlight => Self::InFlight,
+            PromptStatus::Done => Self::Done,
+            PromptStatus::Cancelled => Self::Cancelled,
+            PromptStatus::Error => Self::Error,
+        }
+    }
 }
 
 /// The answer to `GET /api/generation/prompts/{promptId}`.
@@ -90,22 +156,28 @@ impl<'a> From<&'a Prompt> for PromptReply<'a> {
             session_id: prompt.session.to_string(),
             text: &prompt.text,
             idempotency_key: prompt.key.as_deref(),
-            status: match prompt.status {
-                PromptStatus::InFlight => "in-flight",
-                PromptStatus::Done => "done",
-                PromptStatus::Cancelled => "cancelled",
-                PromptStatus::Error => "error",
-            },
+            status: prompt.status.into(),
             created_at: prompt.created_at.to_string(),
             token_count: prompt.token_count,
         }
     }
 }
 
-#[derive(Serialize)]
-struct HealthReply<'a> {
-    status: &'static str,
+/// How the providers are.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "GenerationHealth")]
+pub struct HealthReply<'a> {
+    status: HealthStatus,
+    /// Whether each of them can be asked, by name.
     providers: BTreeMap<&'a str, bool>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+enum HealthStatus {
+    Healthy,
+    Degraded,
+    Unhealthy,
 }
 
 /// The answer to `GET /api/generation/health`.
@@ -113,9 +185,9 @@ pub fn health(providers: &BTreeMap<String, Result<(), Failure>>) -> Vec<u8> {
     let up = providers.values().filter(|health| health.is_ok()).count();
     json::reply(&HealthReply {
         status: match up {
-            0 => "Unhealthy",
-            up if up < providers.len() => "Degraded",
-            _ => "Healthy",
+            0 => HealthStatus::Unhealthy,
+            up if up < providers.len() => HealthStatus::Degraded,
+            _ => HealthStatus::Healthy,
         },
         providers: providers.iter().map(|(name, health)| (name.as_str(), health.is_ok())).collect(),
     })

@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Ask, CancelReason, Leaving, NewSession, NothingFound, Opening, PromptId, Question, Rejection, Scope,
-    SessionId, TraceId,
+    Ask, CancelReason, Leaving, MAX_KEY_CHARS, NewSession, NothingFound, Opening, PromptId, Question,
+    Rejection, Scope, SessionId, TOP_K, TraceId,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{fields, filters, json};
 
-#[derive(Deserialize)]
-struct SessionRequest {
+/// Client request to create a new session.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"owner": "internal-dev", "context": {"environment": "dev"}}))]
+pub struct SessionRequest {
+    /// Whose session it is: an organization or a repository.
     owner: Option<String>,
+    /// What the client wants to remember with the session.
     context: Option<BTreeMap<String, String>>,
 }
 
@@ -24,15 +29,35 @@ pub fn decode_session(body: &[u8]) -> Result<NewSession, Rejection> {
     Ok(NewSession { owner: request.owner, context: request.context.unwrap_or_default() })
 }
 
-#[derive(Deserialize)]
+/// Client request to submit a prompt within a session.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct PromptRequest {
+#[schemars(example = serde_json::json!({
+    "sessionId": "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+    "prompt": "Explain vector embeddings in C#",
+    "idempotencyKey": "client-req-001",
+    "topK": 10,
+    "filters": {"repoUrl": "https://github.com/example/repo"}
+}))]
+pub struct PromptRequest {
+    /// Target session ID. It must be an active session.
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
+    /// User prompt text. At most `limits.question_chars` characters.
+    #[schemars(length(min = 1), regex(pattern = fields::NOT_BLANK))]
     prompt: String,
+    /// Retry-safe key: asking again with it reads the same answer. The `Idempotency-Key` header is the same.
+    #[schemars(length(min = 1, max = MAX_KEY_CHARS))]
     idempotency_key: Option<String>,
+    /// Number of passages to retrieve.
     #[serde(default, deserialize_with = "json::integer")]
+    #[schemars(range(min = *TOP_K.start(), max = *TOP_K.end()), extend("default" = fields::DEFAULT_TOP_K))]
     top_k: Option<i64>,
+    /// Where passages are looked for: all fields must match, of a list one value. A `filePath` is a glob.
+    #[serde(default)]
+    #[schemars(schema_with = "filters::document_schema")]
     filters: Option<BTreeMap<String, Value>>,
+    /// A configured provider by name; without it they are tried in the configured order.
     provider: Option<String>,
 }
 
@@ -69,11 +94,16 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
     })
 }
 
-#[derive(Deserialize)]
+/// Client request to cancel an in-flight prompt.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct CancelRequest {
+pub struct CancelRequest {
+    #[schemars(extend("format" = "uuid"))]
     session_id: String,
+    #[schemars(extend("format" = "uuid"))]
     prompt_id: String,
+    /// Why, for the server's own records.
+    #[schemars(extend("enum" = ["user_initiated", "timeout", "error", null], "default" = "user_initiated"))]
     reason: Option<String>,
 }
 
@@ -106,18 +136,18 @@ pub fn decode_cancel(body: &[u8]) -> Result<Cancel, Rejection> {
     Ok(Cancel { session, prompt, reason })
 }
 
-/// The last `seq` that the client has: from the `Last-Event-ID` header, else from `after`.
+/// The last `seq` that the client has: from the `Last-Event-ID` header, else from `after`. Both must be sound.
 pub fn resume_position(last_event_id: Option<&str>, after: Option<&str>) -> Result<Option<u64>, Rejection> {
-    let (name, given) = match (last_event_id, after) {
-        (Some(id), _) => ("Last-Event-ID", id),
-        (None, Some(after)) => ("after", after),
-        (None, None) => return Ok(None),
+    let position = |name: &str, given: &str| {
+        given.parse().map_err(|_| {
+            Rejection::Invalid(format!(
+                "{name} is {given:?}; it must be the seq of a delta, a whole number from 0"
+            ))
+        })
     };
-    given.parse().map(Some).map_err(|_| {
-        Rejection::Invalid(format!(
-            "{name} is {given:?}; it must be the seq of a delta, a whole number from 0"
-        ))
-    })
+    let last_event_id = last_event_id.map(|id| position("Last-Event-ID", id)).transpose()?;
+    let after = after.map(|after| position("after", after)).transpose()?;
+    Ok(last_event_id.or(after))
 }
 
 #[cfg(test)]
@@ -223,6 +253,18 @@ mod tests {
         for bad in ["", "-1", "x", "1.5", "99999999999999999999999"] {
             assert!(message(resume_position(Some(bad), Some("3"))).contains("Last-Event-ID"));
             assert!(message(resume_position(None, Some(bad))).contains("after"));
+            assert!(message(resume_position(Some("5"), Some(bad))).contains("after"));
+        }
+    }
+
+    #[test]
+    fn every_reason_that_is_described_is_taken() {
+        let schema = schemars::schema_for!(CancelRequest).to_value();
+        let reasons = schema["properties"]["reason"]["enum"].as_array().expect("they are listed");
+        assert_eq!(reasons.len(), 4);
+        for reason in reasons {
+            let body = format!(r#"{{"sessionId":"{SESSION}","promptId":"{SESSION}","reason":{reason}}}"#);
+            assert!(decode_cancel(body.as_bytes()).is_ok(), "{reason}");
         }
     }
 

@@ -1,14 +1,19 @@
 //! A passage as this dialect tells of it.
 
 use domain::Passage;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A passage that was in the prompt.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Source<'a> {
+    /// Its number in the prompt, from 1: what `[1]` in the answer refers to.
+    #[schemars(range(min = 1))]
     index: u32,
+    #[schemars(extend("format" = "uuid"))]
     document_id: String,
+    #[schemars(extend("format" = "uuid"))]
     chunk_id: String,
     title: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,9 +26,12 @@ pub(crate) struct Source<'a> {
     line_start: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line_end: Option<u32>,
+    /// Its text, as the model has got it.
     excerpt: &'a str,
+    /// How near it is to the question: the cosine of both.
+    #[schemars(range(min = 0.0, max = 1.0))]
     score: f32,
-    /// Nobody knows before the answer is whole.
+    /// Whether the answer rests on it, which nobody knows before the answer is whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     cited: Option<bool>,
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use domain::{Filed, Metadata, Rejection, Source};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json as value};
 
 use crate::json;
 
 const PAGE_SIZE: RangeInclusive<u64> = 1..=100;
+const PAGES: RangeInclusive<u64> = 1..=1_000_000_000;
 const DEFAULT_PAGE_SIZE: u64 = 20;
 
 /// Which page of documents is asked for.
@@ -38,23 +41,37 @@ pub fn decode_page(page: Option<&str>, size: Option<&str>) -> Result<Page, Rejec
         })
     };
     Ok(Page {
-        page: number("page", page, 1, 1..=1_000_000_000)?,
+        page: number("page", page, 1, PAGES)?,
         size: number("pageSize", size, DEFAULT_PAGE_SIZE, PAGE_SIZE)?,
     })
 }
 
-#[derive(Serialize)]
+/// What `page` and `pageSize` must be, as JSON Schema.
+pub fn page_schemas() -> [Value; 2] {
+    let schema = |allowed: RangeInclusive<u64>, default: u64| value!({"type": "integer", "minimum": allowed.start(), "maximum": allowed.end(), "default": default});
+    [schema(PAGES, 1), schema(PAGE_SIZE, DEFAULT_PAGE_SIZE)]
+}
+
+/// A document.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct DocumentReply<'a> {
+#[schemars(rename = "Document")]
+pub struct DocumentReply<'a> {
+    #[schemars(extend("format" = "uuid"))]
     id: String,
-    source: &'static str,
+    source: SourceWire,
     repo_url: &'a str,
     file_path: &'a str,
     title: &'a str,
+    /// Its whole text, where one document is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
+    /// As it was given.
+    #[schemars(with = "BTreeMap<String, Value>")]
     metadata: BTreeMap<&'a str, &'a RawValue>,
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
+    #[schemars(extend("format" = "date-time"))]
     updated_at: String,
     chunk_count: u64,
 }
@@ -77,12 +94,23 @@ impl<'a> DocumentReply<'a> {
     }
 }
 
-fn source(source: Source) -> &'static str {
+/// Where a document came from.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum SourceWire {
+    Api,
+    Folder,
+    Git,
+    Web,
+}
+
+fn source(source: Source) -> SourceWire {
     match source {
-        Source::Api => "api",
-        Source::Folder => "folder",
-        Source::Git => "git",
-        Source::Web => "web",
+        Source::Api => SourceWire::Api,
+        Source::Folder => SourceWire::Folder,
+        Source::Git => SourceWire::Git,
+        Source::Web => SourceWire::Web,
     }
 }
 
@@ -97,9 +125,11 @@ pub fn document(filed: &Filed) -> Vec<u8> {
     json::reply(&DocumentReply::new(filed, Some(&filed.document.text)))
 }
 
-#[derive(Serialize)]
+/// A page of documents, without their texts.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct DocumentsReply<'a> {
+#[schemars(rename = "Documents")]
+pub struct DocumentsReply<'a> {
     documents: Vec<DocumentReply<'a>>,
     page: u64,
     page_size: u64,
@@ -112,13 +142,16 @@ pub fn documents(documents: &[Filed], page: &Page, total_count: u64) -> Vec<u8> 
     json::reply(&DocumentsReply { documents, page: page.page, page_size: page.size, total_count })
 }
 
-#[derive(Serialize)]
-struct CollectionsReply<'a> {
+/// Every collection.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Collections")]
+pub struct CollectionsReply<'a> {
     collections: Vec<CollectionReply<'a>>,
     total_count: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Collection")]
 struct CollectionReply<'a> {
     id: &'a str,
     name: &'a str,

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use domain::{IngestStage, Ingested, NotIngested, Place, RawDocument, Rejection, Source};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,19 +14,32 @@ use crate::json;
 /// The collection of documents that name none.
 const DEFAULT_COLLECTION: &str = "default";
 
+/// A name has something that is not white space and no control character, as a regular expression.
+const NAME: &str =
+    r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
+
 const DOCUMENTS: RangeInclusive<usize> = 1..=1_000;
 
-#[derive(Deserialize)]
-struct IngestRequest {
+/// Documents to take in.
+#[derive(Deserialize, JsonSchema)]
+pub struct IngestRequest {
+    #[schemars(length(min = *DOCUMENTS.start(), max = *DOCUMENTS.end()))]
     documents: Vec<DocumentRequest>,
+    /// Where they are filed.
+    #[schemars(regex(pattern = NAME), extend("default" = DEFAULT_COLLECTION))]
     collection: Option<String>,
 }
 
-#[derive(Deserialize)]
+/// A document; what has the same collection, `repoUrl` and `filePath` is replaced by it.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "NewDocument")]
 struct DocumentRequest {
+    #[schemars(regex(pattern = NAME), extend("examples" = ["https://github.com/example/repo"]))]
     repo_url: String,
+    #[schemars(regex(pattern = NAME), extend("examples" = ["docs/intro.md"]))]
     file_path: String,
+    /// Without it the document's own is taken: front matter, first heading or file name.
     title: Option<String>,
     text: String,
     metadata: Option<BTreeMap<String, Value>>,
@@ -74,23 +88,39 @@ fn check_name(field: &str, name: &str) -> Result<(), Rejection> {
     Ok(())
 }
 
-#[derive(Serialize)]
+/// What became of documents that were brought.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct IngestReply<'a> {
+#[schemars(rename = "IngestResult")]
+pub struct IngestReply<'a> {
     success_count: usize,
     failure_count: usize,
     total_chunks: usize,
+    #[schemars(with = "u64")]
     duration_ms: u128,
     ingested_document_ids: Vec<String>,
     errors: Vec<ErrorReply<'a>>,
 }
 
-#[derive(Serialize)]
+/// Why a document was not taken in.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "IngestError")]
 struct ErrorReply<'a> {
     document_identifier: String,
     message: &'a str,
-    stage: &'static str,
+    stage: StageWire,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum StageWire {
+    Reading,
+    Parsing,
+    Filing,
+    Embedding,
+    Indexing,
 }
 
 /// The answer to `POST /api/documents/ingest`.
@@ -112,11 +142,11 @@ fn error(problem: &NotIngested) -> ErrorReply<'_> {
         document_identifier: format!("{}/{}", problem.place.repo_url, problem.place.file_path),
         message: &problem.message,
         stage: match problem.stage {
-            IngestStage::Reading => "reading",
-            IngestStage::Parsing => "parsing",
-            IngestStage::Filing => "filing",
-            IngestStage::Embedding => "embedding",
-            IngestStage::Indexing => "indexing",
+            IngestStage::Reading => StageWire::Reading,
+            IngestStage::Parsing => StageWire::Parsing,
+            IngestStage::Filing => StageWire::Filing,
+            IngestStage::Embedding => StageWire::Embedding,
+            IngestStage::Indexing => StageWire::Indexing,
         },
     }
 }

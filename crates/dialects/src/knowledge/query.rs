@@ -4,25 +4,37 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use domain::{Document, DocumentId, Hit, Query, Rejection, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::documents::metadata;
-use crate::{filters, json};
+use crate::{fields, filters, json};
 
 const K: RangeInclusive<i64> = 1..=100;
 const DEFAULT_K: i64 = 10;
 
-#[derive(Deserialize)]
+/// What is searched for.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct RequestWire {
+#[schemars(rename = "QueryRequest")]
+pub struct RequestWire {
+    /// At most `limits.question_chars` characters.
+    #[schemars(length(min = 1), regex(pattern = fields::NOT_BLANK))]
     query: String,
+    /// How many passages.
     #[serde(default, deserialize_with = "json::integer")]
+    #[schemars(range(min = *K.start(), max = *K.end()), extend("default" = DEFAULT_K))]
     k: Option<i64>,
+    /// Where passages are looked for: all fields must match, of a list one value. A `filePath` is a glob.
+    #[serde(default)]
+    #[schemars(schema_with = "filters::document_schema")]
     filters: Option<BTreeMap<String, Value>>,
+    /// `text` is the whole document's instead of the passage's.
     #[serde(default)]
     include_full_text: Option<bool>,
+    /// Tell why each passage stands where it does.
     explain: Option<bool>,
 }
 
@@ -62,10 +74,14 @@ pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Reje
     })
 }
 
-#[derive(Serialize)]
+/// A passage that was found.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct HitReply<'a> {
+#[schemars(rename = "Hit")]
+pub struct HitReply<'a> {
+    #[schemars(extend("format" = "uuid"))]
     id: String,
+    #[schemars(extend("format" = "uuid"))]
     document_id: String,
     repo_url: &'a str,
     file_path: &'a str,
@@ -75,14 +91,17 @@ struct HitReply<'a> {
     line_start: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line_end: Option<u32>,
+    /// How near it is to the query: the cosine of both.
+    #[schemars(range(min = 0.0, max = 1.0))]
     similarity_score: f32,
+    #[schemars(with = "BTreeMap<String, Value>")]
     metadata: BTreeMap<&'a str, &'a RawValue>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     explanation: Option<Explanation>,
 }
 
 /// Why a passage stands where it does: its place in each list, from 1, and its score there.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     lexical: Option<Standing>,
@@ -93,8 +112,9 @@ struct Explanation {
     reranked: Option<Standing>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Standing {
+    /// From 1.
     rank: usize,
     score: f32,
 }

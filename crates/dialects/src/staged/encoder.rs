@@ -2,9 +2,11 @@
 
 use bytes::BytesMut;
 use domain::{Event, Outcome, Stage, StageName, Step};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
-use crate::failures::told;
+use crate::failures::{staged_codes, told};
 use crate::{Encoder, sse};
 
 /// Encodes a log as staged events.
@@ -14,27 +16,65 @@ pub struct StagedEncoder {
     candidates: usize,
 }
 
-#[derive(Serialize)]
-struct StreamEvent<'a> {
+/// Single event in SSE stream.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    example = json!({"type": "token", "content": "Aripiprazole", "timestamp": "2025-11-06T10:30:45.123Z"}),
+    example = json!({
+        "type": "retrieval_complete",
+        "content": {"stage": "retrieval", "status": "complete", "doc_count": 5},
+        "timestamp": "2025-11-06T10:30:42.456Z"
+    }),
+    example = json!({
+        "type": "error",
+        "content": {"message": "Failed to retrieve documents", "code": "RETRIEVAL_ERROR"},
+        "timestamp": "2025-11-06T10:30:40.789Z"
+    }),
+)]
+pub struct StreamEvent<'a> {
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: Kind,
+    /// Of a token its text, of a stage how it stands, of an error what went wrong; else an empty object.
     content: Content<'a>,
+    /// When it happened.
+    #[schemars(extend("format" = "date-time"))]
     timestamp: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum Kind {
+    RetrievalStart,
+    RetrievalComplete,
+    RerankingStart,
+    RerankingComplete,
+    Token,
+    Done,
+    Error,
+    Cancelled,
+}
+
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 enum Content<'a> {
     Token(&'a str),
-    Error { message: &'a str, code: &'static str },
+    Error {
+        message: &'a str,
+        #[schemars(schema_with = "staged_codes")]
+        code: &'static str,
+    },
     Stage(StageContent),
+    #[schemars(extend("maxProperties" = 0))]
     Nothing {},
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct StageContent {
-    stage: &'static str,
-    status: &'static str,
+    stage: StageWire,
+    status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
     doc_count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,24 +83,42 @@ struct StageContent {
     selected: Option<usize>,
 }
 
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum StageWire {
+    Retrieval,
+    Reranking,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum Status {
+    Started,
+    Complete,
+}
+
 impl StagedEncoder {
-    fn stage(&mut self, stage: &Stage) -> Option<(&'static str, Content<'static>)> {
+    fn stage(&mut self, stage: &Stage) -> Option<(Kind, Content<'static>)> {
         let content =
             |stage, status| StageContent { stage, status, doc_count: None, candidates: None, selected: None };
         let (kind, content) = match stage {
-            Stage::Began(StageName::Retrieval) => ("retrieval_start", content("retrieval", "started")),
+            Stage::Began(StageName::Retrieval) => {
+                (Kind::RetrievalStart, content(StageWire::Retrieval, Status::Started))
+            }
             Stage::Ended { name: StageName::Retrieval, count, .. } => {
                 self.candidates = *count;
-                let content = content("retrieval", "complete");
-                ("retrieval_complete", StageContent { doc_count: Some(*count), ..content })
+                let content = content(StageWire::Retrieval, Status::Complete);
+                (Kind::RetrievalComplete, StageContent { doc_count: Some(*count), ..content })
             }
             Stage::Began(StageName::Reranking) => {
-                let content = content("reranking", "started");
-                ("reranking_start", StageContent { candidates: Some(self.candidates), ..content })
+                let content = content(StageWire::Reranking, Status::Started);
+                (Kind::RerankingStart, StageContent { candidates: Some(self.candidates), ..content })
             }
             Stage::Ended { name: StageName::Reranking, count, .. } => {
-                let content = content("reranking", "complete");
-                ("reranking_complete", StageContent { selected: Some(*count), ..content })
+                let content = content(StageWire::Reranking, Status::Complete);
+                (Kind::RerankingComplete, StageContent { selected: Some(*count), ..content })
             }
             // Only whoever looks at the session sees that a follow-up is rewritten: there is no event for it.
             Stage::Began(StageName::Rewriting) | Stage::Ended { name: StageName::Rewriting, .. } => {
@@ -75,7 +133,7 @@ impl Encoder for StagedEncoder {
     fn encode(&mut self, event: &Event, out: &mut BytesMut) {
         let told = match &event.step {
             Step::Stage(stage) => self.stage(stage),
-            Step::Text(text) => Some(("token", Content::Token(text))),
+            Step::Text(text) => Some((Kind::Token, Content::Token(text))),
             Step::Ended(ended) => Some(end(&ended.outcome)),
             _ => None,
         };
@@ -89,12 +147,12 @@ impl Encoder for StagedEncoder {
     }
 }
 
-fn end(outcome: &Outcome) -> (&'static str, Content<'_>) {
+fn end(outcome: &Outcome) -> (Kind, Content<'_>) {
     match outcome {
-        Outcome::Done(_) => ("done", Content::Nothing {}),
-        Outcome::Cancelled => ("cancelled", Content::Nothing {}),
+        Outcome::Done(_) => (Kind::Done, Content::Nothing {}),
+        Outcome::Cancelled => (Kind::Cancelled, Content::Nothing {}),
         Outcome::Failed(failure) => {
-            ("error", Content::Error { message: &failure.message, code: told(failure.kind).staged })
+            (Kind::Error, Content::Error { message: &failure.message, code: told(failure.kind).staged })
         }
     }
 }

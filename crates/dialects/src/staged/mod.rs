@@ -8,3 +8,10 @@ mod session;
 pub use encoder::StagedEncoder;
 pub use request::decode;
 pub use session::{Session, health, nothing_runs};
+
+/// What goes over the wire, for those who describe it.
+pub mod wire {
+    pub use super::encoder::StreamEvent;
+    pub use super::request::StreamRequest;
+    pub use super::session::{Health, StreamingSession};
+}

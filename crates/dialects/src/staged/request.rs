@@ -1,15 +1,29 @@
 //! The request of the staged dialect.
 
 use domain::{Ask, Leaving, NothingFound, Opening, Question, Rejection, Scope, TraceId};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::{fields, json};
 
 const MESSAGE_CHARS: usize = 5_000;
 
-#[derive(Deserialize)]
-struct StreamRequest {
+/// Request to initiate SSE streaming.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(
+    rename = "StagedRequest",
+    example = json!({
+        "message": "What are the side effects of aripiprazole?",
+        "session_id": "550e8400-e29b-41d4-a716-446655440000"
+    })
+)]
+pub struct StreamRequest {
+    /// User's chat message/query
+    #[schemars(length(min = 1, max = MESSAGE_CHARS), regex(pattern = fields::NOT_BLANK))]
     message: String,
+    /// Session identifier for conversation context
+    #[schemars(regex(pattern = fields::LOWER_CASE_UUID))]
     session_id: String,
 }
 

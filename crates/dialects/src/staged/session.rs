@@ -1,6 +1,7 @@
 //! A stream as it stands while it runs, for whoever asks beside it.
 
 use domain::{Event, Outcome, Stage, StageName, Step, Text, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Rejected, json};
@@ -8,24 +9,60 @@ use crate::{Rejected, json};
 /// Folds the log of a running prompt into how it stands.
 pub struct Session {
     session_id: String,
-    status: &'static str,
+    status: Status,
     tokens: Vec<Text>,
-    stage: Option<&'static str>,
+    stage: Option<StageWire>,
     started_at: Timestamp,
     error: Option<String>,
 }
 
-/// What has no value is told as null, as the format's own example does.
-#[derive(Serialize)]
-struct StreamingSession<'a> {
+/// How the running stream of a session stands. What has no value is told as null, as the format's own example does.
+#[derive(Serialize, JsonSchema)]
+#[schemars(example = serde_json::json!({
+    "session_id": "550e8400-e29b-41d4-a716-446655440000",
+    "status": "active",
+    "accumulated_tokens": ["Aripiprazole", " is", " an"],
+    "current_stage": "generation",
+    "start_time": 1730892645.123,
+    "token_count": 3,
+    "error_message": null
+}))]
+pub struct StreamingSession<'a> {
+    /// Unique session identifier (UUID)
+    #[schemars(regex(pattern = "^[a-f0-9-]{36}$"))]
     session_id: &'a str,
-    status: &'static str,
+    /// Current streaming status
+    status: Status,
+    /// Tokens received so far
     accumulated_tokens: Vec<&'a str>,
-    current_stage: Option<&'static str>,
-    /// Unix seconds.
+    /// Current processing stage
+    current_stage: Option<StageWire>,
+    /// Unix timestamp of stream start
     start_time: f64,
+    /// Number of tokens emitted
     token_count: usize,
+    /// Error description if status is "error"
     error_message: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Status {
+    Active,
+    Cancelled,
+    Completed,
+    Error,
+}
+
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum StageWire {
+    Classifying,
+    Retrieval,
+    Reranking,
+    Generation,
 }
 
 impl Session {
@@ -34,7 +71,7 @@ impl Session {
     pub fn new() -> Self {
         Self {
             session_id: String::new(),
-            status: "active",
+            status: Status::Active,
             tokens: Vec::new(),
             stage: None,
             started_at: Timestamp::from_micros(0),
@@ -50,9 +87,11 @@ impl Session {
                 self.started_at = event.at;
             }
             Step::Stage(stage) => self.take_stage(stage),
-            Step::Passages(_) | Step::Started(_) | Step::Reasoning(_) => self.stage = Some("generation"),
+            Step::Passages(_) | Step::Started(_) | Step::Reasoning(_) => {
+                self.stage = Some(StageWire::Generation);
+            }
             Step::Text(text) => {
-                self.stage = Some("generation");
+                self.stage = Some(StageWire::Generation);
                 self.tokens.push(text.clone());
             }
             Step::Ended(ended) => self.end(&ended.outcome),
@@ -64,32 +103,32 @@ impl Session {
     fn take_stage(&mut self, stage: &Stage) {
         self.stage = Some(match stage {
             Stage::Began(StageName::Rewriting) | Stage::Ended { name: StageName::Rewriting, .. } => {
-                "classifying"
+                StageWire::Classifying
             }
             Stage::Ended { name: StageName::Retrieval, count: 0, .. }
-            | Stage::Ended { name: StageName::Reranking, .. } => "generation",
+            | Stage::Ended { name: StageName::Reranking, .. } => StageWire::Generation,
             Stage::Began(StageName::Retrieval) | Stage::Ended { name: StageName::Retrieval, .. } => {
-                "retrieval"
+                StageWire::Retrieval
             }
-            Stage::Began(StageName::Reranking) => "reranking",
+            Stage::Began(StageName::Reranking) => StageWire::Reranking,
         });
     }
 
     fn end(&mut self, outcome: &Outcome) {
         self.stage = None;
         self.status = match outcome {
-            Outcome::Done(_) => "completed",
-            Outcome::Cancelled => "cancelled",
+            Outcome::Done(_) => Status::Completed,
+            Outcome::Cancelled => Status::Cancelled,
             Outcome::Failed(failure) => {
                 self.error = Some(failure.message.clone());
-                "error"
+                Status::Error
             }
         };
     }
 
     /// Whether it still runs.
     pub fn is_active(&self) -> bool {
-        self.status == "active"
+        self.status == Status::Active
     }
 
     /// The answer to `GET /chat/stream/{session_id}`.
@@ -111,17 +150,27 @@ pub fn nothing_runs() -> Rejected {
     Rejected::new(404, "not_found", "no stream runs in this session")
 }
 
-#[derive(Serialize)]
-struct Health {
-    status: &'static str,
+/// Whether streams are begun.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StreamHealth")]
+pub struct Health {
+    status: HealthStatus,
     endpoint: &'static str,
     version: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum HealthStatus {
+    Healthy,
+    Unhealthy,
 }
 
 /// The answer to `GET /chat/stream/health`.
 pub fn health(takes_prompts: bool) -> Vec<u8> {
     json::reply(&Health {
-        status: if takes_prompts { "healthy" } else { "unhealthy" },
+        status: if takes_prompts { HealthStatus::Healthy } else { HealthStatus::Unhealthy },
         endpoint: "/chat/stream",
         version: env!("CARGO_PKG_VERSION"),
     })

@@ -37,9 +37,7 @@ pub(super) async fn limited(
                  ask again in {} s",
                 seconds(wait)
             );
-            let rejected =
-                Rejected { retry_after: Some(wait), ..Rejected::new(429, "rate_limited", message) };
-            Refusal::from(rejected).into_response()
+            Refusal::from(rate_limited(message, wait)).into_response()
         }
         None => next.run(request).await,
     };
@@ -49,6 +47,10 @@ pub(super) async fn limited(
         (RATE_RESET, HeaderValue::from(seconds(allowance.full_in))),
     ]);
     response
+}
+
+pub(super) fn rate_limited(message: impl Into<String>, wait: Duration) -> Rejected {
+    Rejected { retry_after: Some(wait), ..Rejected::new(429, "rate_limited", message) }
 }
 
 /// Whole seconds, none too few.

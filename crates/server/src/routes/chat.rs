@@ -2,25 +2,70 @@
 
 use std::future::poll_fn;
 
-use axum::Router;
 use axum::extract::{Extension, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use dialects::{chat, chat_stream, sse};
+use dialects::chat::wire::{ChatReply, ChatRequest, Conversation};
+use dialects::{chat, chat_stream, limit_schema, sse};
 use domain::{Principal, TraceId};
 
 use super::{InPath, in_path, query_value};
 use crate::body::JsonBody;
+use crate::openapi::{
+    Answer, Call, Routes, Stream, in_flight, invalid, no_session, no_usable_session, overloaded, stopping,
+    storage,
+};
 use crate::refusal::{Refusal, json};
 use crate::serve::App;
 use crate::stream::{names, respond};
 
-pub(crate) fn routes() -> Router<App> {
-    Router::new()
-        .route("/chat", post(answer))
-        .route("/chat/stream", post(stream))
-        .route("/conversations/{session}", get(conversation))
+pub(crate) fn routes() -> Routes {
+    Routes::of("Chat")
+        .post(
+            "/chat",
+            answer,
+            Call::new("chat", "Asks, and answers when the answer is whole")
+                .more("A client that leaves cancels it. Without a `session_id` a fresh session is made.")
+                .takes::<ChatRequest>()
+                .answers(
+                    200,
+                    Answer::json::<ChatReply<'_>>("The answer and its sources.").naming().link(
+                        "conversation",
+                        "conversation",
+                        &[("session_id", "$response.header.X-Session-Id")],
+                    ),
+                )
+                .refuses([invalid(), in_flight(), overloaded(), stopping(), storage()])
+                .refuses(chat::failures()),
+        )
+        .post(
+            "/chat/stream",
+            stream,
+            Call::new("chatStream", "Asks, and streams the answer")
+                .more(
+                    "With a `query` the stream has chunks, then the sources, then the end; with a `message` it has \
+                     every stage on the way to the answer as an event, and the session must exist. Every event is one \
+                     `data` line. What goes wrong after the stream has begun is told by its last event. A client that \
+                     leaves cancels it.",
+                )
+                .takes::<chat_stream::Request>()
+                .answers(
+                    200,
+                    Stream::bare_events::<chat_stream::Told<'_>>("The events.")
+                        .link("conversation", "conversation", &[("session_id", "$response.header.X-Session-Id")])
+                        .link("session", "streamingSession", &[("session_id", "$response.header.X-Session-Id")]),
+                )
+                .refuses([invalid(), no_usable_session(), in_flight(), overloaded(), stopping(), storage()]),
+        )
+        .get(
+            "/conversations/{session_id}",
+            conversation,
+            Call::new("conversation", "Tells what was said in a session")
+                .query("limit", limit_schema(), "How many messages: the newest ones.")
+                .answers(200, Answer::json::<Conversation<'_>>("Messages, the oldest first."))
+                .refuses(chat::session_in_path(None).err())
+                .refuses([invalid(), no_session(), storage()]),
+        )
 }
 
 /// Reads the log to its end. A client that leaves drops the reader, which cancels the prompt.

@@ -1,15 +1,19 @@
 //! The calls behind the pages: sessions, prompts, and every event of a prompt.
 
-use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get};
-use dialects::events::{self, EventEncoder};
-use dialects::{generation, history, sse};
+use dialects::events::{self, EventEncoder, EventWire};
+use dialects::generation::wire::PromptStatusWire;
+use dialects::history::{PromptsReply, SessionsReply};
+use dialects::{generation, history, limit_schema, sse};
 use domain::{Principal, PromptId, Rejection, SessionId, Which};
+use schemars::schema_for;
+use serde_json::{Value, json as schema};
 
+use super::generation::position;
 use super::{InPath, LAST_EVENT_ID, named, query_value, text_header};
+use crate::openapi::{Answer, Call, Routes, Stream, invalid, no_prompt, no_session, overloaded, storage};
 use crate::refusal::{Refusal, json};
 use crate::serve::App;
 use crate::stream::respond;
@@ -18,13 +22,60 @@ use crate::stream::respond;
 const MAX_PROMPTS: usize = 1_000;
 const RECENT_PROMPTS: usize = 100;
 
-pub(crate) fn routes() -> Router<App> {
-    Router::new()
-        .route("/api/sessions", get(sessions))
-        .route("/api/sessions/{session}", delete(delete_session))
-        .route("/api/sessions/{session}/prompts", get(session_prompts))
-        .route("/api/prompts", get(prompts))
-        .route("/api/prompts/{prompt}/events", get(prompt_events))
+pub(crate) fn routes() -> Routes {
+    Routes::of("History")
+        .get(
+            "/api/sessions",
+            sessions,
+            Call::new("sessions", "Lists sessions, the newest first")
+                .query("limit", limit_schema(), "How many.")
+                .query(
+                    "before",
+                    schema!({"type": "string", "format": "uuid"}),
+                    "The `next` of the page before.",
+                )
+                .answers(200, Answer::json::<SessionsReply<'_>>("A page of them."))
+                .refuses([invalid(), storage()]),
+        )
+        .delete(
+            "/api/sessions/{sessionId}",
+            delete_session,
+            Call::new("deleteSession", "Removes a session with everything that was said in it")
+                .answers(204, Answer::empty("It is gone."))
+                .refuses([no_session(), storage()]),
+        )
+        .get(
+            "/api/sessions/{sessionId}/prompts",
+            session_prompts,
+            Call::new("sessionPrompts", "Lists the prompts of a session, in the order they were asked")
+                .answers(200, Answer::json::<PromptsReply<'_>>("The newest 1,000 of them."))
+                .refuses([no_session(), storage()]),
+        )
+        .get(
+            "/api/prompts",
+            prompts,
+            Call::new("prompts", "Lists running and recent prompts, the newest first")
+                .query("status", prompt_status(), "Only those that are so.")
+                .answers(200, Answer::json::<PromptsReply<'_>>("The newest 100 of them."))
+                .refuses([invalid(), storage()]),
+        )
+        .get(
+            "/api/prompts/{promptId}/events",
+            prompt_events,
+            Call::new("promptEvents", "Reads every event of a prompt's log")
+                .more("A prompt that still runs is read on live. `Last-Event-ID` wins over `after`.")
+                .query("after", position(), "The position of the last event that the client has.")
+                .header("Last-Event-ID", position(), "The same, as an EventSource sends it.")
+                .answers(200, Stream::events::<EventWire<'_>>("The events behind that."))
+                .answers(204, Answer::empty("The client has them all."))
+                .refuses([invalid(), no_prompt(), overloaded(), storage()]),
+        )
+}
+
+fn prompt_status() -> Value {
+    let mut schema = schema_for!(PromptStatusWire);
+    schema.remove("$schema");
+    schema.to_value()
 }
 
 async fn sessions(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {

@@ -3,26 +3,90 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::{get, post};
+use dialects::knowledge::wire::{
+    CollectionsReply, DocumentReply, DocumentsReply, HitReply, IngestReply, IngestRequest, RequestWire,
+};
 use dialects::knowledge::{self, QueryRequest};
-use domain::{Document, DocumentId, Hit, Principal, Rejection};
+use dialects::{Rejected, failure_meaning};
+use domain::{Document, DocumentId, Failure, FailureKind, Hit, Principal, Rejection};
+use serde_json::json as schema;
 
 use super::{InPath, named, query_value};
 use crate::body::{DocumentsBody, JsonBody};
+use crate::openapi::{Answer, Call, Routes, invalid, overloaded, stopping, storage};
 use crate::refusal::{Refusal, json};
 use crate::serve::App;
 
-pub(crate) fn routes() -> Router<App> {
-    Router::new()
-        .route("/api/documents", get(documents))
-        .route("/api/documents/ingest", post(ingest))
-        .route("/api/documents/collections", get(collections))
-        .route("/api/documents/{document}", get(document).delete(remove))
-        .route("/api/query", post(query))
+pub(crate) fn routes() -> Routes {
+    let [page, page_size] = knowledge::page_schemas();
+    Routes::of("Knowledge")
+        .get(
+            "/api/documents",
+            documents,
+            Call::new("documents", "Lists documents, without their texts")
+                .query("page", page, "Which page, from 1.")
+                .query("pageSize", page_size, "How many documents a page has.")
+                .query("repoUrl", schema!({"type": "string"}), "Only those of this repository or folder.")
+                .answers(200, Answer::json::<DocumentsReply<'_>>("A page of them."))
+                .refuses([invalid(), storage()]),
+        )
+        .post(
+            "/api/documents/ingest",
+            ingest,
+            Call::new("ingest", "Takes documents in")
+                .more(
+                    "It answers when they are searchable, vectors included. A document with the same collection, \
+                     `repoUrl` and `filePath` is replaced; what did not change is not embedded again.",
+                )
+                .takes::<IngestRequest>()
+                .answers(
+                    200,
+                    Answer::json::<IngestReply<'_>>("What became of each of them.")
+                        .link("document", "document", &[("id", "$response.body#/ingestedDocumentIds/0")])
+                        .link("remove", "removeDocument", &[("id", "$response.body#/ingestedDocumentIds/0")]),
+                )
+                .refuses([invalid(), overloaded(), stopping(), storage()]),
+        )
+        .get(
+            "/api/documents/collections",
+            collections,
+            Call::new("collections", "Lists the collections")
+                .answers(200, Answer::json::<CollectionsReply<'_>>("All of them."))
+                .refuses([storage()]),
+        )
+        .get(
+            "/api/documents/{id}",
+            document,
+            Call::new("document", "Shows a document with its text")
+                .answers(200, Answer::json::<DocumentReply<'_>>("The document."))
+                .refuses([knowledge::no_such_document()])
+                .refuses([storage()]),
+        )
+        .delete(
+            "/api/documents/{id}",
+            remove,
+            Call::new("removeDocument", "Removes a document")
+                .answers(204, Answer::empty("It is gone."))
+                .refuses([knowledge::no_such_document()])
+                .refuses([storage()]),
+        )
+        .post(
+            "/api/query",
+            query,
+            Call::new("query", "Finds passages, without an answer")
+                .takes::<RequestWire>()
+                .answers(200, Answer::json::<Vec<HitReply<'_>>>("Passages, the best first."))
+                .refuses([invalid(), storage()])
+                .refuses([FailureKind::Retrieval, FailureKind::Overloaded].map(not_retrieved)),
+        )
+}
+
+/// Why nothing may be found, where that is described.
+fn not_retrieved(kind: FailureKind) -> Rejected {
+    knowledge::not_retrieved(Failure::new(kind, failure_meaning(kind)))
 }
 
 async fn ingest(

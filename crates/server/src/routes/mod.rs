@@ -1,6 +1,7 @@
 //! All routes. A handler extracts, decodes, hands to the engine and answers; no rule lives here.
 
 mod chat;
+mod description;
 mod generation;
 mod health;
 mod history;
@@ -16,20 +17,25 @@ use axum::extract::{Path, Request};
 use axum::http::{HeaderMap, HeaderName};
 use dialects::{Rejected, Words};
 
+use crate::openapi::Routes;
 use crate::refusal::Refusal;
 use crate::serve::App;
 
-pub(crate) fn all() -> Router<App> {
-    Router::new()
-        .merge(chat::routes())
-        .merge(generation::routes())
-        .merge(health::routes())
-        .merge(history::routes())
-        .merge(knowledge::routes())
-        .merge(operations::routes())
-        .merge(staged::routes())
-        .fallback(unknown_route)
-        .method_not_allowed_fallback(unknown_method)
+/// Every route and its description, in the order that they are described in.
+pub(crate) fn all() -> Routes {
+    generation::routes()
+        .and(chat::routes())
+        .and(staged::routes())
+        .and(knowledge::routes())
+        .and(history::routes())
+        .and(health::routes())
+        .and(operations::routes())
+        .and(description::routes())
+}
+
+/// Answers whatever is asked.
+pub(crate) fn router() -> Router<App> {
+    all().into_router().fallback(unknown_route).method_not_allowed_fallback(unknown_method)
 }
 
 /// Whose words a refusal of this path is told in.

@@ -1,18 +1,28 @@
 //! Calls for those who run the server.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use dialects::service;
+use dialects::service::{self, Root};
 
 use crate::metrics;
+use crate::openapi::{Answer, Call, Routes};
 use crate::refusal::json;
 use crate::serve::App;
 
-pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/", get(root)).route("/metrics", get(measured))
+pub(crate) fn routes() -> Routes {
+    Routes::of("Operations")
+        .get(
+            "/",
+            root,
+            Call::new("root", "Tells what this is").answers(200, Answer::json::<Root>("Where to go on.")),
+        )
+        .get(
+            "/metrics",
+            measured,
+            Call::new("metrics", "Tells what was measured")
+                .answers(200, Answer::text("text/plain", "Prometheus' text format.")),
+        )
 }
 
 /// What this is, and where to go on.

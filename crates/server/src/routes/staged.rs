@@ -2,21 +2,37 @@
 
 use std::future::poll_fn;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
+use dialects::staged::wire::{Health, StreamingSession};
 use dialects::{chat, staged};
 use domain::Principal;
 use futures::FutureExt;
 
 use super::{InPath, in_path};
+use crate::openapi::{Answer, Call, Routes, no_session, storage};
 use crate::refusal::{Refusal, json};
 use crate::serve::App;
 
-pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/chat/stream/health", get(health)).route("/chat/stream/{session}", get(session))
+pub(crate) fn routes() -> Routes {
+    Routes::of("Chat")
+        .get(
+            "/chat/stream/health",
+            health,
+            Call::new("chatStreamHealth", "Tells whether streams are begun")
+                .answers(200, Answer::json::<Health>("They are."))
+                .answers(503, Answer::json::<Health>("They are not: the server is stopping.")),
+        )
+        .get(
+            "/chat/stream/{session_id}",
+            session,
+            Call::new("streamingSession", "Tells how the running stream of a session stands")
+                .answers(200, Answer::json::<StreamingSession<'_>>("The stream as it stands."))
+                .refuses(chat::session_in_path(None).err())
+                .refuses([staged::nothing_runs()])
+                .refuses([no_session(), storage()]),
+        )
 }
 
 async fn health(State(app): State<App>) -> Response {

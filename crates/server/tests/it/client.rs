@@ -9,6 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHal
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::described::Described;
+
 /// How long anything may take that should be there at once, on a machine that is busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,7 +51,9 @@ impl Call {
 
     /// Sends it over a connection of its own, and waits for the head of the answer.
     pub(crate) async fn send(self, address: SocketAddr) -> Answer {
-        send_raw(address, self.render(address)).await
+        let mut answer = send_raw(address, self.render(address)).await;
+        answer.described = Described::find(self.method, &self.path, answer.status);
+        answer
     }
 
     fn render(&self, address: SocketAddr) -> Vec<u8> {
@@ -86,6 +90,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
     reading: BufReader<ReadHalf<TcpStream>>,
+    /// What it must be.
+    described: Option<Described>,
 }
 
 impl Answer {
@@ -104,6 +110,7 @@ impl Answer {
             status: status.expect("a head begins with a status"),
             headers: headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect(),
             reading,
+            described: None,
         }
     }
 
@@ -134,6 +141,9 @@ impl Answer {
             while let Some(chunk) = self.chunk().await.expect("a body comes whole") {
                 body.extend(chunk);
             }
+        }
+        if let Some(described) = &self.described {
+            described.check(self.header("content-type"), &body);
         }
         body
     }
