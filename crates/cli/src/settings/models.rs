@@ -13,7 +13,7 @@ use super::mistake::suggestion;
 pub(super) const DEFAULT_EMBEDDER: &str = "granite-embedding-30m-english";
 
 /// The model that answers if none is named.
-pub(super) const DEFAULT_CHAT: &str = "qwen2.5-coder-0.5b-instruct";
+pub(super) const DEFAULT_CHAT: &str = "qwen2.5-coder-1.5b-instruct";
 
 /// `[models]`
 #[derive(Clone, Debug, PartialEq, Serialize)]

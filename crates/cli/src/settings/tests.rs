@@ -146,7 +146,7 @@ fn each_kind_of_provider_has_its_own_defaults() {
     let text = "[providers.local]\n[providers.near]\nkind = 'ollama'\n[providers.remote]\nkind = 'openai'\n";
     let providers = file(text).settings().providers;
     assert_eq!((providers["local"].kind, &providers["local"].base_url), (ProviderKind::Embedded, &None));
-    assert_eq!(providers["local"].model.as_deref(), Some("qwen2.5-coder-0.5b-instruct"));
+    assert_eq!(providers["local"].model.as_deref(), Some("qwen2.5-coder-1.5b-instruct"));
     assert_eq!(providers["local"].context_window, 8192);
     assert_eq!(providers["near"].base_url.as_deref(), Some("http://127.0.0.1:11434"));
     assert_eq!(providers["near"].model, None);

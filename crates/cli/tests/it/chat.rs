@@ -13,7 +13,7 @@ async fn without_its_chat_model_the_server_runs_and_says_what_to_do() {
     assert_eq!(error["metadata"]["code"], "provider_unavailable");
     let message = error["metadata"]["message"].as_str().expect("it says why");
     for told in [&log, message] {
-        for words in ["q4_k_m.gguf is missing", "wellspring models pull qwen2.5-coder-0.5b-instruct"] {
+        for words in ["q4_k_m.gguf is missing", "wellspring models pull qwen2.5-coder-1.5b-instruct"] {
             assert!(told.contains(words), "{words:?} is not in {told}");
         }
     }
