@@ -22,6 +22,12 @@ pub(crate) struct ModelSettings {
     pub(crate) dir: PathBuf,
     /// Where the model hub is, or a mirror of it; without a slash at its end.
     pub(crate) hub: String,
+    /// How many bytes of what chat models have read are kept in memory.
+    pub(crate) kept_memory_bytes: usize,
+    /// How many bytes of it are kept in files.
+    pub(crate) kept_disk_bytes: u64,
+    /// Whether a server reads passages ahead of any question while nobody asks.
+    pub(crate) read_ahead: bool,
 }
 
 /// A model in this process.
@@ -49,11 +55,20 @@ impl EmbeddedModel {
 pub(super) struct TypedModels {
     dir: Option<String>,
     hub: String,
+    kept_memory_bytes: u64,
+    kept_disk_bytes: u64,
+    read_ahead: bool,
 }
 
 impl Default for TypedModels {
     fn default() -> Self {
-        Self { dir: None, hub: "https://huggingface.co".to_owned() }
+        Self {
+            dir: None,
+            hub: "https://huggingface.co".to_owned(),
+            kept_memory_bytes: 268_435_456,
+            kept_disk_bytes: 2_147_483_648,
+            read_ahead: true,
+        }
     }
 }
 
@@ -63,6 +78,9 @@ impl TypedModels {
         ModelSettings {
             dir: checks.folder("models.dir", self.dir, default),
             hub: checks.base_url("models.hub", Some(self.hub)).unwrap_or_default(),
+            kept_memory_bytes: checks.number("models.kept_memory_bytes", self.kept_memory_bytes, 0..=1 << 40),
+            kept_disk_bytes: checks.number("models.kept_disk_bytes", self.kept_disk_bytes, 0..=1 << 50),
+            read_ahead: self.read_ahead,
         }
     }
 }
