@@ -58,7 +58,7 @@ impl ReadAhead {
                     return;
                 }
                 Ok(Outcome { read, passages, .. }) if read > 0 => {
-                    debug!(passages, read, "passages read ahead")
+                    debug!(passages, read, "passages read ahead");
                 }
                 Ok(_) => {}
                 Err(reason) => {

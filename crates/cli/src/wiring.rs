@@ -17,7 +17,7 @@ use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
 use crate::ahead::ReadAhead;
-use crate::settings::{self, RewritingKind, Settings, StorageKind, WhenNothingFound};
+use crate::settings::{self, ReadingAhead, RewritingKind, Settings, StorageKind, WhenNothingFound};
 pub(crate) use chat::chat_model;
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
@@ -47,7 +47,7 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     let Searched { follower, retriever } = knowledge.search(settings).await?;
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
     let Members { providers, watched, keeping } = members(settings)?;
-    let keeping = keeping.into_iter().filter(|_| settings.models.read_ahead);
+    let keeping = keeping.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
     let ahead = keeping.map(|model| knowledge.read_ahead(model)).collect();
     let parts = Parts {
         engine: engine(settings, providers, history, retriever.clone()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::Timestamp;
+use domain::{KeptPassages, Timestamp};
 use serde::Serialize;
 
 use crate::json;
@@ -43,6 +43,16 @@ pub enum Overall {
 struct Ready<'a> {
     status: &'static str,
     services: Services<'a>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    kept_passages: BTreeMap<&'a str, Kept>,
+}
+
+#[derive(Serialize)]
+struct Kept {
+    hits: u64,
+    misses: u64,
+    memory_bytes: u64,
+    disk_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -67,11 +77,18 @@ struct Service<'a> {
     message: Option<&'a str>,
 }
 
-/// The answer to `GET /health/ready` while prompts are taken: also who is not at their best.
-pub fn ready(embedding: &Part, index: &Part) -> Vec<u8> {
+/// The answer to `GET /health/ready` while prompts are taken: also who is not at their best, and what providers keep of
+/// the passages that they have read.
+pub fn ready(embedding: &Part, index: &Part, kept: &BTreeMap<String, KeptPassages>) -> Vec<u8> {
     let service = |part| Service { latency_ms: None, ..service(part) };
     let services = Services { embedding: service(embedding), index: service(index) };
-    json::reply(&Ready { status: "ready", services })
+    let kept_passages = kept.iter().map(|(provider, kept)| (&**provider, self::kept(*kept))).collect();
+    json::reply(&Ready { status: "ready", services, kept_passages })
+}
+
+fn kept(kept: KeptPassages) -> Kept {
+    let KeptPassages { hits, misses, memory_bytes, disk_bytes } = kept;
+    Kept { hits, misses, memory_bytes, disk_bytes }
 }
 
 /// The answer to `GET /health`.

@@ -48,7 +48,7 @@ pub(crate) use embedding::EmbeddingKind;
 pub(crate) use generation::{RewritingKind, WhenNothingFound};
 pub(crate) use knowledge::{Chunking, IndexKind, RerankKind};
 pub(crate) use mistake::suggestion;
-pub(crate) use models::EmbeddedModel;
+pub(crate) use models::{EmbeddedModel, ReadingAhead};
 pub(crate) use providers::{ProviderKind, ProviderSettings, Reading};
 pub(crate) use remarks::remarks;
 pub(crate) use server::{AuthMode, Network};

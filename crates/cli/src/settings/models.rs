@@ -26,8 +26,19 @@ pub(crate) struct ModelSettings {
     pub(crate) kept_memory_bytes: usize,
     /// How many bytes of it are kept in files.
     pub(crate) kept_disk_bytes: u64,
-    /// Whether a server reads passages ahead of any question while nobody asks.
-    pub(crate) read_ahead: bool,
+    /// Whether a server has them read passages ahead of any question.
+    pub(crate) read_ahead: ReadingAhead,
+}
+
+/// When passages are read ahead of any question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReadingAhead {
+    /// While nobody asks.
+    #[default]
+    Idle,
+    /// Not at all.
+    Never,
 }
 
 /// A model in this process.
@@ -57,7 +68,7 @@ pub(super) struct TypedModels {
     hub: String,
     kept_memory_bytes: u64,
     kept_disk_bytes: u64,
-    read_ahead: bool,
+    read_ahead: ReadingAhead,
 }
 
 impl Default for TypedModels {
@@ -67,7 +78,7 @@ impl Default for TypedModels {
             hub: "https://huggingface.co".to_owned(),
             kept_memory_bytes: 268_435_456,
             kept_disk_bytes: 2_147_483_648,
-            read_ahead: true,
+            read_ahead: ReadingAhead::default(),
         }
     }
 }

@@ -28,8 +28,8 @@ pub(crate) struct ProviderSettings {
     pub(crate) context_window: usize,
     /// What chance is taken from when a model in this process writes; without it, it is another one each time.
     pub(crate) seed: Option<u64>,
-    /// How a model in this process reads passages.
-    pub(crate) reading: Reading,
+    /// How a model in this process reads passages; nothing for others.
+    pub(crate) reading: Option<Reading>,
     /// How long connecting may take.
     #[serde(rename = "connect_seconds", serialize_with = "in_seconds")]
     pub(crate) connect: Duration,
@@ -188,7 +188,7 @@ impl TypedProvider {
             api_key,
             context_window: checks.number(&key("context_window"), window, 256..=100_000_000),
             seed: self.seed,
-            reading: self.reading.unwrap_or_default(),
+            reading: (kind == ProviderKind::Embedded).then(|| self.reading.unwrap_or_default()),
             connect: checks.seconds(&key("connect_seconds"), self.connect_seconds, SOME_TIME),
             proxy: checks.url(&key("proxy"), self.proxy, &["http", "https"]),
         }

@@ -15,7 +15,7 @@ pub(crate) fn chat_model(name: &str, own: &ProviderSettings, settings: &Settings
         waiting: settings.limits.model_queue,
         seed: own.seed,
         keep: Keep {
-            passages: own.reading == Reading::Kept,
+            passages: own.reading == Some(Reading::Kept),
             memory_bytes: settings.models.kept_memory_bytes,
             disk_bytes: settings.models.kept_disk_bytes,
         },

@@ -28,7 +28,7 @@ pub(super) fn members(settings: &Settings) -> Result<Members, String> {
         let provider = match own.kind {
             ProviderKind::Embedded => {
                 let model = Arc::new(chat_model(name, own, settings));
-                keeping.extend((own.reading == Reading::Kept).then(|| model.clone()));
+                keeping.extend((own.reading == Some(Reading::Kept)).then(|| model.clone()));
                 model
             }
             _ => provider(name, own)?,

@@ -227,7 +227,7 @@ impl Passages {
             }
         }
         context.cut(self.base.sequence, 0);
-        let restored = self.store.get(self.model.followed_by(&tokens)).filter(|state| {
+        let restored = self.store.find(self.model.followed_by(&tokens)).filter(|state| {
             let joined = self.shape.join(&[Piece { state, computed_at: 0 }]);
             context.restore(self.base.sequence, &joined)
         });

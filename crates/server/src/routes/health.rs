@@ -39,5 +39,7 @@ async fn ready(State(app): State<App>) -> Response {
         return json(StatusCode::SERVICE_UNAVAILABLE, br#"{"status":"stopping"}"#.to_vec());
     }
     let health = app.watch.look().await;
-    json(StatusCode::OK, health::ready(&health.embedding, &health.index))
+    let standings = app.engine.provider_standings();
+    let kept = standings.into_iter().filter_map(|(name, standing)| Some((name, standing.kept?))).collect();
+    json(StatusCode::OK, health::ready(&health.embedding, &health.index, &kept))
 }

@@ -14,7 +14,7 @@ use super::super::ingest::duration;
 use super::progress::size;
 use crate::ahead::Outcome;
 use crate::logging;
-use crate::settings::{Environment, ProviderKind, Reading, Settings, StorageKind};
+use crate::settings::{Environment, Reading, Settings, StorageKind};
 use crate::wiring::{Knowledge, chat_model};
 
 #[derive(Args, Debug)]
@@ -36,8 +36,7 @@ pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -
     if settings.storage.kind == StorageKind::Memory {
         return Err("storage.kind is \"memory\": there are no documents outside of a server".into());
     }
-    let keeps = |kind, reading| kind == ProviderKind::Embedded && reading == Reading::Kept;
-    let keeping = settings.providers.iter().filter(|(_, own)| keeps(own.kind, own.reading));
+    let keeping = settings.providers.iter().filter(|(_, own)| own.reading == Some(Reading::Kept));
     let keeping: Vec<_> = keeping.collect();
     if keeping.is_empty() {
         return Err(

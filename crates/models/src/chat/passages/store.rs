@@ -15,8 +15,8 @@ use super::memory::Memory;
 use super::state::State;
 use crate::chat::Keep;
 
-/// States that wait to be written; more are not, and would be computed again after a restart.
-const MOST_WAITING: usize = 64;
+/// States that wait to be written, and their bytes; more are not written, and would be computed again after a restart.
+const MOST_WAITING: (usize, u64) = (1_024, 32 << 20);
 
 /// States by their keys.
 pub(crate) struct Store {
@@ -49,6 +49,8 @@ impl Counts {
 
 struct Writer {
     queue: Option<SyncSender<(Key, Arc<State>)>>,
+    /// Bytes that are in it.
+    waiting: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -71,13 +73,18 @@ impl Store {
     }
 
     /// A state, wherever it is.
-    pub(crate) fn get(&mut self, key: Key) -> Option<Arc<State>> {
-        let found = self.memory.get(key).or_else(|| {
+    pub(crate) fn find(&mut self, key: Key) -> Option<Arc<State>> {
+        self.memory.get(key).or_else(|| {
             let state = Arc::new(lock(self.disk.as_ref()?).get(key)?);
             self.memory.put(key, state.clone());
             self.count_bytes();
             Some(state)
-        });
+        })
+    }
+
+    /// The same for a prompt, which is counted.
+    pub(crate) fn get(&mut self, key: Key) -> Option<Arc<State>> {
+        let found = self.find(key);
         let count = if found.is_some() { &self.counts.hits } else { &self.counts.misses };
         count.fetch_add(1, Ordering::Relaxed);
         found
@@ -118,22 +125,29 @@ impl Store {
 
 impl Writer {
     fn start(disk: Arc<Mutex<Disk>>, counts: Arc<Counts>) -> Option<Self> {
-        let (queue, waiting) = sync_channel(MOST_WAITING);
-        let started = thread::Builder::new()
-            .name("chat-states".to_owned())
-            .spawn(move || write(&disk, &waiting, &counts));
-        match started {
-            Ok(thread) => Some(Self { queue: Some(queue), thread: Some(thread) }),
-            Err(error) => {
-                tracing::warn!("no thread can be started to write kept passages: {error}");
-                None
-            }
-        }
+        let (queue, states) = sync_channel(MOST_WAITING.0);
+        let waiting = Arc::new(AtomicU64::new(0));
+        let work = {
+            let waiting = waiting.clone();
+            move || write(&disk, &states, &waiting, &counts)
+        };
+        let started = thread::Builder::new().name("chat-states".to_owned()).spawn(work);
+        let told = started.inspect_err(|error| {
+            tracing::warn!("no thread can be started to write kept passages: {error}");
+        });
+        told.ok().map(|thread| Self { queue: Some(queue), waiting, thread: Some(thread) })
     }
 
     fn write(&self, key: Key, state: Arc<State>) {
+        let size = disk::size(&state);
+        let Some(queue) = &self.queue else { return };
         // Where the disk is too slow, it is computed again one day.
-        let _ = self.queue.as_ref().map(|queue| queue.try_send((key, state)));
+        if self.waiting.load(Ordering::Relaxed) + size <= MOST_WAITING.1 {
+            self.waiting.fetch_add(size, Ordering::Relaxed);
+            if queue.try_send((key, state)).is_err() {
+                self.waiting.fetch_sub(size, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -147,9 +161,10 @@ impl Drop for Writer {
     }
 }
 
-fn write(disk: &Mutex<Disk>, waiting: &Receiver<(Key, Arc<State>)>, counts: &Counts) {
+fn write(disk: &Mutex<Disk>, states: &Receiver<(Key, Arc<State>)>, waiting: &AtomicU64, counts: &Counts) {
     let mut failing = false;
-    while let Ok((key, state)) = waiting.recv() {
+    while let Ok((key, state)) = states.recv() {
+        waiting.fetch_sub(disk::size(&state), Ordering::Relaxed);
         if disk::size(&state) > lock(disk).most_bytes() {
             continue;
         }
