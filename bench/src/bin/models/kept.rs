@@ -115,10 +115,10 @@ fn own_models(folder: &Path) {
 
 /// Writes the passages on a subject, so many of them where they are read before.
 fn write(folder: &Path, subject: usize, read: usize) {
-    for number in 0..PASSAGES {
+    for (number, says) in SAYINGS.iter().enumerate() {
         let folder = folder.join(if number < read { "read" } else { "unread" });
         fs::create_dir_all(&folder).expect("a folder for documents");
-        let (name, says) = (name(subject), SAYINGS[number]);
+        let name = name(subject);
         let text =
             format!("# The {name}\n\nAbout the {name} it is known that {says}. Note {subject}-{number}.\n");
         fs::write(folder.join(format!("{subject}-{number}.md")), text).expect("a document");
