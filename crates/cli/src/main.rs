@@ -1,6 +1,7 @@
 //! The binary `wellspring`. Everything it reads of its surroundings (arguments, environment, the settings
 //! file) is read here and in `commands`; whatever lies below gets it as a value.
 
+mod ahead;
 mod commands;
 mod files;
 mod logging;

@@ -16,7 +16,9 @@ use retrieval::Follower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
-use crate::settings::{self, RewritingKind, Settings, StorageKind, WhenNothingFound};
+use crate::ahead::ReadAhead;
+use crate::settings::{self, ReadingAhead, RewritingKind, Settings, StorageKind, WhenNothingFound};
+pub(crate) use chat::chat_model;
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
 pub(crate) use knowledge::Knowledge;
@@ -33,6 +35,8 @@ pub(crate) struct Wired {
     pub(crate) follower: Arc<Follower>,
     /// The providers, to be looked at from time to time.
     pub(crate) watched: Vec<Arc<Watched>>,
+    /// What reads passages ahead of any question.
+    pub(crate) ahead: Vec<ReadAhead>,
 }
 
 /// A server as the settings want it.
@@ -42,7 +46,9 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     let knowledge = Knowledge::open(settings)?;
     let Searched { follower, retriever } = knowledge.search(settings).await?;
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
-    let Members { providers, watched } = members(settings)?;
+    let Members { providers, watched, keeping } = members(settings)?;
+    let keeping = keeping.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
+    let ahead = keeping.map(|model| knowledge.read_ahead(model)).collect();
     let parts = Parts {
         engine: engine(settings, providers, history, retriever.clone()),
         embedder: knowledge.embedder,
@@ -53,7 +59,7 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
             published: follower.clone(),
         },
     };
-    Ok(Wired { parts, pipeline, follower, watched })
+    Ok(Wired { parts, pipeline, follower, watched, ahead })
 }
 
 /// An engine whose sessions and prompts are kept in memory.

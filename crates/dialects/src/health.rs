@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::Timestamp;
+use domain::{KeptPassages, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -47,6 +47,20 @@ pub struct Ready<'a> {
     status: &'static str,
     /// Status of each service
     services: BTreeMap<&'a str, Service<'a>>,
+    /// What each provider in this process keeps of the passages that it has read
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    kept_passages: BTreeMap<&'a str, Kept>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Kept {
+    /// Pieces of prompts that were there when they were needed
+    hits: u64,
+    /// Pieces that were not
+    misses: u64,
+    memory_bytes: u64,
+    disk_bytes: u64,
 }
 
 /// How every part is.
@@ -108,11 +122,18 @@ pub fn stopping() -> Vec<u8> {
     json::reply(&OneWord { status: "stopping" })
 }
 
-/// The answer to `GET /health/ready` while prompts are taken: also who is not at their best.
-pub fn ready(parts: &BTreeMap<String, Part>) -> Vec<u8> {
+/// The answer to `GET /health/ready` while prompts are taken: also who is not at their best, and what providers keep of
+/// the passages that they have read.
+pub fn ready(parts: &BTreeMap<String, Part>, kept: &BTreeMap<String, KeptPassages>) -> Vec<u8> {
     let service = |part| Service { latency_ms: None, ..service(part) };
     let services = parts.iter().map(|(name, part)| (&**name, service(part))).collect();
-    json::reply(&Ready { status: "ready", services })
+    let kept_passages = kept.iter().map(|(provider, kept)| (&**provider, self::kept(*kept))).collect();
+    json::reply(&Ready { status: "ready", services, kept_passages })
+}
+
+fn kept(kept: KeptPassages) -> Kept {
+    let KeptPassages { hits, misses, memory_bytes, disk_bytes } = kept;
+    Kept { hits, misses, memory_bytes, disk_bytes }
 }
 
 /// The answer to `GET /health`.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Chunk, ChunkId, Document, DocumentId, Filters, Principal, StorageError, Timestamp};
+use crate::{Chunk, ChunkId, Document, DocumentId, Filters, Passage, Principal, StorageError, Timestamp};
 
 /// Keeps documents, their chunks and the chunks' vectors. Every change has a revision, which is counted up in
 /// the transaction that makes the change.
@@ -141,6 +141,38 @@ pub struct Piece {
     pub text: String,
     /// Its document, without the text.
     pub document: Document,
+}
+
+impl Piece {
+    /// The passage that it is when it was found, with the cosine of question and passage.
+    pub fn into_passage(self, score: f32) -> Passage {
+        let Self { chunk, text, document } = self;
+        let url = match (document.url, chunk.anchor) {
+            (Some(url), Some(anchor)) => Some(format!("{url}#{anchor}")),
+            (url, _) => url,
+        };
+        Passage {
+            chunk: chunk.id,
+            document: document.id,
+            title: document.title,
+            repo_url: Some(document.place.repo_url),
+            file_path: Some(document.place.file_path),
+            url,
+            section: chunk.section,
+            subsection: chunk.subsection,
+            lines: Some(chunk.lines),
+            chars: None,
+            text: without_blank_lines_around(&text).to_owned(),
+            score,
+        }
+    }
+}
+
+/// The lines of a chunk, which covers the blank lines around them too. The first one keeps its indentation.
+fn without_blank_lines_around(text: &str) -> &str {
+    let blank = text.len() - text.trim_start().len();
+    let first = text[..blank].rfind(['\n', '\r']).map_or(0, |end| end + 1);
+    text[first..].trim_end()
 }
 
 /// A chunk that has no vector yet.

@@ -36,7 +36,9 @@ pub use ingest::{Ingest, IngestStage, Ingested, NotIngested, RawDocument};
 pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
 pub use passage::{Citation, Passage, char_count, line_ends};
 pub use principal::Principal;
-pub use provider::{FinishReason, ModelEvent, ModelStream, Provider, Request, Standing, ToolCall, Usage};
+pub use provider::{
+    FinishReason, KeptPassages, ModelEvent, ModelStream, Provider, Request, Standing, ToolCall, Usage,
+};
 pub use retriever::{Candidate, Found, Hit, Index, Query, Retriever, Search, Stage, StageName};
 pub use session::{Ending, NewSession, Session, SessionEnd, SessionStatus, Sessions};
 pub use text::Text;

@@ -45,6 +45,22 @@ pub struct Standing {
     pub skipped_for: Option<Duration>,
     /// Why the last request to it failed, if it did.
     pub last_failure: Option<Failure>,
+    /// What it keeps of the passages that it has read, if it does: a passage that it is given whole, and again, costs
+    /// little.
+    pub kept: Option<KeptPassages>,
+}
+
+/// What a provider keeps of passages, and how often that helped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeptPassages {
+    /// Pieces of prompts that were there when they were needed.
+    pub hits: u64,
+    /// Pieces that were not.
+    pub misses: u64,
+    /// Bytes in memory.
+    pub memory_bytes: u64,
+    /// Bytes in files.
+    pub disk_bytes: u64,
 }
 
 impl Standing {

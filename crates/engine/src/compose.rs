@@ -42,22 +42,26 @@ impl Engine {
         found: Vec<Hit>,
         provider: &Arc<dyn Provider>,
     ) -> Request {
-        let request = Request {
-            system: format!("{INSTRUCTIONS}{FROM_PASSAGES}"),
-            passages: Vec::new(),
-            history,
-            question,
-            max_tokens: self.shared.limits.max_tokens,
-            temperature: self.shared.answering.temperature,
-        };
-        let room = provider.room(&request).unwrap_or(0).min(self.shared.answering.context_tokens);
+        let (max_tokens, temperature) = (self.shared.limits.max_tokens, self.shared.answering.temperature);
+        let request = Request { history, question, max_tokens, temperature, ..about(Vec::new()) };
+        let (most, room) = (self.shared.answering.context_tokens, provider.room(&request).unwrap_or(0));
         let found = worthwhile(found, self.shared.answering.least_share);
-        let passages = cut::fit(found, query, room, |text| provider.count_tokens(text));
+        let count = |text: &str| provider.count_tokens(text);
+        let passages = match provider.standing().kept {
+            // What is cut for a question is of no use for the next one.
+            Some(_) => cut::whole(found, query, most, room, count),
+            None => cut::fit(found, query, most.min(room), count),
+        };
         if passages.is_empty() {
             return Request { system: format!("{INSTRUCTIONS}{NO_PASSAGES}"), ..request };
         }
         Request { passages, ..request }
     }
+}
+
+/// What a model is given, whatever the question is that these passages were found for.
+pub fn about(passages: Vec<Passage>) -> Request {
+    Request { system: format!("{INSTRUCTIONS}{FROM_PASSAGES}"), passages, ..Request::default() }
 }
 
 /// The passages whose cosine has at least that share of the best one's, best first. Nobody knows what one without a

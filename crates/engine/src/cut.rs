@@ -1,5 +1,6 @@
 //! What of the found passages goes into the prompt: whole where there is room, else one run of sentences of
-//! each, the better ones first. Pure; what is cut is still a piece of its document, at the lines it says.
+//! each, the better ones first; or, for a model that keeps what it reads of a passage, only whole ones. Pure; what is
+//! cut is still a piece of its document, at the lines it says.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -41,6 +42,30 @@ pub(crate) fn fit(
         fitted.push(passage);
     }
     fitted
+}
+
+/// The passages that go in whole, best first: as many as have `most` tokens together, and the best one in any case. It
+/// is cut only where the model has no room for it.
+pub(crate) fn whole(
+    passages: Vec<Passage>,
+    question: &str,
+    most: usize,
+    room: usize,
+    count: impl Fn(&str) -> usize,
+) -> Vec<Passage> {
+    let mut left = most.min(room);
+    let mut taken = Vec::new();
+    for passage in passages {
+        let tokens = passage.tokens(&count);
+        match left.checked_sub(tokens) {
+            Some(rest) => left = rest,
+            None if !taken.is_empty() => continue,
+            None if tokens <= room => left = 0,
+            None => return fit(vec![passage], question, room, count),
+        }
+        taken.push(passage);
+    }
+    taken
 }
 
 /// The passage, cut to what fits into so many tokens.
@@ -160,6 +185,8 @@ fn at(passage: &Passage, run: Range<usize>) -> Passage {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::slice;
+
     use domain::{ChunkId, DocumentId, Timestamp};
     use proptest::prelude::*;
 
@@ -224,6 +251,24 @@ pub(crate) mod tests {
         let passages: Vec<_> = (0..5).map(|_| passage(&long)).collect();
         assert_eq!(fit(passages.clone(), "four", 2 * LEAST_TOKENS, words).len(), 2);
         assert_eq!(fit(passages, "four", 3, words), [], "not even a sentence fits");
+    }
+
+    #[test]
+    fn passages_that_are_kept_go_in_whole_or_not_at_all() {
+        let [long, short] = [passage(&STORY.repeat(9)), passage("Short.")];
+        let tokens = |passage: &Passage| passage.tokens(words);
+        let all = || vec![long.clone(), long.clone(), short.clone()];
+        let both = tokens(&long) + tokens(&short);
+        assert_eq!(whole(all(), "question", both, 10_000, words), [long.clone(), short.clone()]);
+        assert_eq!(
+            whole(all(), "question", 50, 10_000, words),
+            slice::from_ref(&long),
+            "the best one in any case"
+        );
+        assert_eq!(whole(all(), "question", 10_000, both, words), [long.clone(), short.clone()]);
+        let cut = whole(all(), "question", 10_000, tokens(&long) - 1, words);
+        assert!(cut.len() == 1 && long.text.contains(&cut[0].text) && cut[0].text.len() < long.text.len());
+        assert_eq!(whole(all(), "question", 50, 3, words), []);
     }
 
     /// Pieces have more tokens together than each by itself.

@@ -39,6 +39,7 @@ use domain::{Cause, Clock, History, Journal, NothingFound, Retriever, Sessions};
 use tokio::sync::{RwLock, Semaphore};
 use tokio_util::task::TaskTracker;
 
+pub use crate::compose::about;
 pub use crate::follow_up::standalone;
 use crate::health::Health;
 pub use crate::health::ProviderHealth;

@@ -4,9 +4,12 @@
 mod answer;
 mod bare;
 mod characters;
+mod conversations;
 mod crowd;
 mod kept;
 mod llama;
+mod load;
+mod passages;
 mod prepared;
 mod processor;
 mod prompt;
@@ -19,33 +22,27 @@ mod tests;
 
 use std::fmt;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Failure, FailureKind, Model, ModelEvent, ModelStream, Provider, Request};
+use domain::{Failure, FailureKind, Model, ModelEvent, ModelStream, Provider, Request, Standing};
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, StreamExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use answer::{Event, Listener};
 pub use bare::BareLoop;
-use crowd::{Threads, threads_here};
-use llama::{Context, ContextSize, Parse, Weights};
-
+use llama::{Parse, Weights};
+use load::Loading;
+use passages::Counts;
 pub use prepared::ModelFile;
-use template::Template;
-use worker::{BATCH, Job, Worker, WorkerLimits};
-
-/// A state of twice the window holds two of the largest prompts, or several ordinary ones.
-const WINDOWS: usize = 2;
-
-/// Sequences beside those that answers are written in: what they hold serves the next prompts.
-const IDLE_SEQUENCES: usize = 4;
+pub use worker::Ahead;
+use worker::{Job, Jobs};
 
 /// Before a model is loaded, nobody knows its tokens; two bytes each is on the safe side for prose and code.
 const BYTES_PER_TOKEN: usize = 2;
@@ -57,6 +54,9 @@ pub struct LlamaProvider {
     state: watch::Receiver<State>,
     places: Arc<Semaphore>,
     jobs: SyncSender<Option<Job>>,
+    asking: Arc<AtomicUsize>,
+    ahead: Arc<Semaphore>,
+    counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -74,12 +74,31 @@ pub struct Limits {
     pub threads: usize,
     /// What chance is taken from, at temperatures above 0; without it, it is another one each time.
     pub seed: Option<u64>,
+    /// How much is kept of what was read.
+    pub keep: Keep,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        Self { window: 8_192, answers: 4, waiting: 8, threads, seed: None }
+        Self { window: 8_192, answers: 4, waiting: 8, threads, seed: None, keep: Keep::default() }
+    }
+}
+
+/// How much is kept of what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Whether passages are read one by one and kept. Otherwise each prompt is read as a whole.
+    pub passages: bool,
+    /// Bytes in memory: one half for passages, the other for conversations.
+    pub memory_bytes: usize,
+    /// Bytes of passages in files.
+    pub disk_bytes: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { passages: true, memory_bytes: 256 << 20, disk_bytes: 2 << 30 }
     }
 }
 
@@ -93,6 +112,7 @@ enum State {
 struct Ready {
     weights: Arc<Weights>,
     window: usize,
+    keeps_passages: bool,
 }
 
 impl LlamaProvider {
@@ -102,8 +122,8 @@ impl LlamaProvider {
         Self::find_and_open(model, || Ok(file), None, limits)
     }
 
-    /// The same with a file that has to be found first, which may take its time, or fail with a reason. What is made
-    /// of it to be faster is kept in the folder `cache`.
+    /// The same with a file that has to be found first, which may take its time, or fail with a reason; and with a
+    /// folder for what is computed once.
     pub fn find_and_open(
         model: Model,
         find: impl FnOnce() -> Result<ModelFile, String> + Send + 'static,
@@ -111,26 +131,26 @@ impl LlamaProvider {
         limits: Limits,
     ) -> Self {
         let (tell, state) = watch::channel(State::Loading);
-        let stop = Arc::new(AtomicBool::new(false));
-        // Nobody ever waits to send: there are no more jobs than places, and one message to stop.
+        let (stop, asking, counts) = (Arc::new(AtomicBool::new(false)), Arc::default(), Arc::default());
+        // Nobody ever waits to send: there are no more jobs than places, one that is read ahead, and one message to
+        // stop.
         let places = limits.answers + limits.waiting;
-        let (jobs, received) = sync_channel(places + 1);
-        let name = model.model.clone();
-        let work = {
-            let stop = stop.clone();
-            move || {
-                let prepare = |file: ModelFile| match &cache {
-                    Some(cache) => prepared::prepare(&file, &cache.join("weights"), limits.threads),
-                    None => file.path,
-                };
-                let find = || find().map(prepare);
-                let (state, worker) = load(&name, find, limits, received, &stop);
-                tell.send_replace(state);
-                // Whoever asks later sees by this that nobody would answer any more.
-                let _alive = tell;
-                if let Some(worker) = worker {
-                    worker.run();
-                }
+        let (jobs, received) = sync_channel(places + 2);
+        let loading = Loading {
+            name: model.model.clone(),
+            limits,
+            cache,
+            counts: Arc::clone(&counts),
+            jobs: Jobs { received, asking: Arc::clone(&asking) },
+            stop: stop.clone(),
+        };
+        let work = move || {
+            let (state, worker) = loading.load(find);
+            tell.send_replace(state);
+            // Whoever asks later sees by this that nobody would answer any more.
+            let _alive = tell;
+            if let Some(worker) = worker {
+                worker.run();
             }
         };
         let (state, thread) = match thread::Builder::new().name("chat".to_owned()).spawn(work) {
@@ -140,7 +160,19 @@ impl LlamaProvider {
                 (watch::channel(State::Failed(failure)).1, None)
             }
         };
-        Self { model, limits, state, places: Arc::new(Semaphore::new(places)), jobs, stop, thread }
+        let (places, ahead) = (Arc::new(Semaphore::new(places)), Arc::new(Semaphore::new(1)));
+        Self { model, limits, state, places, jobs, asking, ahead, counts, stop, thread }
+    }
+
+    /// Reads the passages of a request ahead of any question, when nobody waits for anything else, and keeps what it
+    /// has read.
+    pub async fn read_ahead(&self, request: Arc<Request>) -> Result<Ahead, Failure> {
+        // One at a time.
+        let _turn = self.ahead.acquire().await.map_err(|_| died())?;
+        ready(self.state.clone()).await?;
+        let (told, heard) = oneshot::channel();
+        self.jobs.try_send(Some(Job::Ahead(request, told))).map_err(|_| died())?;
+        heard.await.map_err(|_| died())
     }
 
     fn loaded(&self) -> Option<Arc<Ready>> {
@@ -162,11 +194,12 @@ impl Provider for LlamaProvider {
             return stream::iter([Err(self.limits.overloaded())]).boxed();
         };
         let started = stream::iter([Ok(ModelEvent::Started(self.model()))]);
-        let events =
-            submit(self.state.clone(), self.jobs.clone(), request, place).map(|submitted| match submitted {
+        let events = submit(self.state.clone(), self.jobs.clone(), self.asking.clone(), request, place).map(
+            |submitted| match submitted {
                 Ok(heard) => Either::Left(events(heard)),
                 Err(failure) => Either::Right(stream::iter([Err(failure)])),
-            });
+            },
+        );
         started.chain(events.flatten_stream()).boxed()
     }
 
@@ -196,6 +229,11 @@ impl Provider for LlamaProvider {
                 Err(failure)
             }
         }
+    }
+
+    fn standing(&self) -> Standing {
+        let kept = self.loaded().filter(|ready| ready.keeps_passages).map(|_| self.counts.told());
+        Standing { kept, ..Standing::default() }
     }
 }
 
@@ -234,19 +272,26 @@ impl Limits {
 
 /// Waits for the model and hands the request over.
 async fn submit(
-    mut state: watch::Receiver<State>,
+    state: watch::Receiver<State>,
     jobs: SyncSender<Option<Job>>,
+    asking: Arc<AtomicUsize>,
     request: Arc<Request>,
     place: OwnedSemaphorePermit,
 ) -> Result<mpsc::Receiver<Event>, Failure> {
-    match state.wait_for(|state| !matches!(state, State::Loading)).await.as_deref() {
-        Ok(State::Ready(_)) => {}
-        Ok(State::Failed(failure)) => return Err(failure.clone()),
-        Ok(State::Loading) | Err(_) => return Err(died()),
-    }
+    ready(state).await?;
     let (listener, heard) = Listener::new(&request, place);
-    jobs.try_send(Some(Job { request, listener })).map_err(|_| died())?;
+    asking.fetch_add(1, Ordering::Relaxed);
+    jobs.try_send(Some(Job::Answer(request, listener))).map_err(|_| died())?;
     Ok(heard)
+}
+
+/// Waits for the model.
+async fn ready(mut state: watch::Receiver<State>) -> Result<(), Failure> {
+    match state.wait_for(|state| !matches!(state, State::Loading)).await.as_deref() {
+        Ok(State::Ready(_)) => Ok(()),
+        Ok(State::Failed(failure)) => Err(failure.clone()),
+        Ok(State::Loading) | Err(_) => Err(died()),
+    }
 }
 
 /// What is heard, up to the end and with one in any case.
@@ -257,69 +302,6 @@ fn events(heard: mpsc::Receiver<Event>) -> impl stream::Stream<Item = Event> {
         let is_last = matches!(event, Ok(ModelEvent::Finish(_)) | Err(_));
         Some((event, (!is_last).then_some(heard)))
     })
-}
-
-fn load(
-    name: &str,
-    find: impl FnOnce() -> Result<PathBuf, String>,
-    limits: Limits,
-    jobs: Receiver<Option<Job>>,
-    stop: &Arc<AtomicBool>,
-) -> (State, Option<Worker>) {
-    let started = Instant::now();
-    let loaded =
-        processor::check().and_then(|()| find()).and_then(|path| read(&path, limits, jobs, stop.clone()));
-    match loaded {
-        Ok((ready, worker)) => {
-            let milliseconds = started.elapsed().as_millis();
-            tracing::info!(model = name, window = ready.window, milliseconds, "chat model loaded");
-            (State::Ready(Arc::new(ready)), Some(worker))
-        }
-        Err(reason) => {
-            // Whoever stopped it while it was read knows.
-            if !stop.load(Ordering::Relaxed) {
-                tracing::error!(model = name, "chat model not loaded: {reason}");
-            }
-            let message = format!("the chat model {name} could not be loaded: {reason}");
-            (State::Failed(unavailable(message)), None)
-        }
-    }
-}
-
-fn read(
-    path: &Path,
-    limits: Limits,
-    jobs: Receiver<Option<Job>>,
-    stop: Arc<AtomicBool>,
-) -> Result<(Ready, Worker), String> {
-    let at = |reason: String| format!("{}: {reason}", path.display());
-    let weights = Weights::load(path, &|| !stop.load(Ordering::Relaxed)).map_err(at)?;
-    if !weights.writes() {
-        return Err(at("it is no model that writes texts".to_owned()));
-    }
-    let template = Template::of(&weights).map_err(at)?;
-    let window = limits.window.min(weights.trained_window());
-    if window < limits.window {
-        tracing::warn!("{}: it was trained for {window} tokens, so its window has no more", path.display());
-    }
-    let weights = Arc::new(weights);
-    let tokens = window.saturating_mul(WINDOWS);
-    let size = ContextSize {
-        tokens: u32::try_from(tokens).map_err(|_| at("context_window is too large".to_owned()))?,
-        batch: u32::try_from(BATCH.min(tokens)).unwrap_or(u32::MAX),
-        sequences: u32::try_from(limits.answers + IDLE_SEQUENCES).unwrap_or(u32::MAX),
-        threads: i32::try_from(limits.threads).unwrap_or(i32::MAX),
-    };
-    let others = threads_here();
-    let context = Context::new(weights.clone(), size).map_err(at)?;
-    // Those that are new, and this one.
-    let mut watched = threads_here();
-    watched.retain(|thread| !others.contains(thread));
-    watched.push(PathBuf::from("/proc/thread-self/schedstat"));
-    let threads = Threads::new(limits.threads, watched);
-    let worker_limits = WorkerLimits { window, tokens, answers: limits.answers, seed: limits.seed };
-    let worker = Worker::new(context, template, threads, worker_limits, jobs, stop);
-    Ok((Ready { weights, window }, worker))
 }
 
 fn unavailable(message: String) -> Failure {

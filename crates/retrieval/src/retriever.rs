@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use domain::{
-    Candidate, Catalog, ChunkId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index, Matching,
-    Passage, Piece, Principal, Query, Retriever, Scope, Search, Stage, StageName, StorageError, Urgency,
+    Candidate, Catalog, ChunkId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index, Matching, Piece,
+    Principal, Query, Retriever, Scope, Search, Stage, StageName, StorageError, Urgency,
 };
 
 use crate::fusion::{Fusion, POOL, Ranked};
@@ -96,7 +96,7 @@ impl HybridRetriever {
         let mut pieces: HashMap<ChunkId, Piece> =
             pieces.into_iter().map(|piece| (piece.chunk.id, piece)).collect();
         let hits = ranked.into_iter().filter_map(|Ranked { candidate, fused, reranked }| {
-            let passage = passage(pieces.remove(&candidate.chunk)?, similarity(&candidate));
+            let passage = pieces.remove(&candidate.chunk)?.into_passage(similarity(&candidate));
             Some(Hit { passage, candidate, fused, reranked })
         });
         Ok(hits.collect())
@@ -169,35 +169,6 @@ fn end(name: StageName, count: usize, began: Instant, stages: &(dyn Fn(Stage) + 
 /// What is told of a candidate: its cosine, which says something across questions; 0 if it has no vector yet.
 fn similarity(candidate: &Candidate) -> f32 {
     candidate.cosine.unwrap_or(0.0).clamp(0.0, 1.0)
-}
-
-fn passage(piece: Piece, score: f32) -> Passage {
-    let Piece { chunk, text, document } = piece;
-    let url = match (document.url, chunk.anchor) {
-        (Some(url), Some(anchor)) => Some(format!("{url}#{anchor}")),
-        (url, _) => url,
-    };
-    Passage {
-        chunk: chunk.id,
-        document: document.id,
-        title: document.title,
-        repo_url: Some(document.place.repo_url),
-        file_path: Some(document.place.file_path),
-        url,
-        section: chunk.section,
-        subsection: chunk.subsection,
-        lines: Some(chunk.lines),
-        chars: None,
-        text: without_blank_lines_around(&text).to_owned(),
-        score,
-    }
-}
-
-/// The lines of a chunk, which covers the blank lines around them too. The first one keeps its indentation.
-fn without_blank_lines_around(text: &str) -> &str {
-    let blank = text.len() - text.trim_start().len();
-    let first = text[..blank].rfind(['\n', '\r']).map_or(0, |end| end + 1);
-    text[first..].trim_end()
 }
 
 fn unavailable(StorageError(reason): StorageError) -> Failure {

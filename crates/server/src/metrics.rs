@@ -165,4 +165,24 @@ fn providers(page: &mut Page, standings: &BTreeMap<String, Standing>) {
     for (provider, standing) in standings {
         page.sample(&[("provider", provider)], u8::from(standing.breaker_open));
     }
+    kept_passages(page, standings);
+}
+
+/// What models keep of the passages that they have read, and how often that helped.
+fn kept_passages(page: &mut Page, standings: &BTreeMap<String, Standing>) {
+    let kept = || standings.iter().filter_map(|(provider, standing)| Some((&**provider, standing.kept?)));
+    page.family(
+        "wellspring_kept_passages_total",
+        Kind::Counter,
+        "Pieces of prompts that were kept from an earlier one, or were not.",
+    );
+    for (provider, kept) in kept() {
+        page.sample(&[("provider", provider), ("outcome", "hit")], kept.hits);
+        page.sample(&[("provider", provider), ("outcome", "miss")], kept.misses);
+    }
+    page.family("wellspring_kept_bytes", Kind::Gauge, "What is kept of passages that were read.");
+    for (provider, kept) in kept() {
+        page.sample(&[("provider", provider), ("place", "memory")], kept.memory_bytes);
+        page.sample(&[("provider", provider), ("place", "disk")], kept.disk_bytes);
+    }
 }

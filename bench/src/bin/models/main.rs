@@ -1,8 +1,9 @@
 //! Chat models in the process beside a bare loop over llama.cpp on the same weights: how fast answers are written,
-//! how long the first token takes through the whole server, and how that grows with what has to be read. All of it in
-//! turns, in one run. `make bench-models` runs it.
+//! how long the first token takes through the whole server, how that grows with what has to be read, and what it is with
+//! passages that were read before. All of it in turns, in one run. `make bench-models` runs it.
 
 mod figures;
+mod kept;
 mod served;
 
 use std::path::Path;
@@ -32,6 +33,9 @@ struct Arguments {
     /// The curve: about so many tokens that have to be read
     #[arg(long, value_delimiter = ',', default_values_t = [50, 100, 200, 400, 800])]
     unread: Vec<usize>,
+    /// Only what passages cost that were read before, or were not
+    #[arg(long)]
+    only_kept: bool,
 }
 
 #[tokio::main]
@@ -43,7 +47,11 @@ async fn main() {
         let wanted = arguments.names.is_empty() || arguments.names.contains(&model.name);
         match files.locate(model) {
             Ok(path) if wanted => {
-                measure(model, &path, &arguments).await;
+                println!("{}", model.name);
+                if !arguments.only_kept {
+                    measure(model, &path, &arguments).await;
+                }
+                kept::measure(&model.name, arguments.rounds).await;
                 measured += 1;
             }
             Err(unusable) if wanted => eprintln!("left out: {unusable}"),
@@ -54,7 +62,6 @@ async fn main() {
 }
 
 async fn measure(model: &Model, path: &Path, arguments: &Arguments) {
-    println!("{}", model.name);
     let file = ModelFile { path: path.to_owned(), sha256: model.files.first().map(|file| file.sha256) };
     let threads = thread::available_parallelism().map_or(1, Into::into);
     let served = Served::start(&model.name, arguments.answer).await;

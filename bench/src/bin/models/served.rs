@@ -11,7 +11,7 @@ use super::figures::milliseconds;
 
 /// A server, until dropped.
 pub(crate) struct Served {
-    _data: TempDir,
+    _data: Option<TempDir>,
     server: Process,
     questions: Cell<usize>,
 }
@@ -41,8 +41,15 @@ impl Served {
             ("WELLSPRING__GENERATION__WHEN_NOTHING_FOUND", "answer"),
             ("RUST_LOG", "warn"),
         ];
+        let settings = settings.map(|(name, value)| (name, value.to_owned()));
+        Self { _data: Some(data), ..Self::over(&settings).await }
+    }
+
+    /// Starts a server with these settings and waits until it answers.
+    pub(crate) async fn over(settings: &[(&str, String)]) -> Self {
+        let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let server = Process::start("wellspring", &["serve", "--bind", "127.0.0.1:0"], &settings).await;
-        let served = Self { _data: data, server, questions: Cell::new(0) };
+        let served = Self { _data: None, server, questions: Cell::new(0) };
         served.ask(8).await;
         served
     }
@@ -63,7 +70,8 @@ impl Served {
             .await
     }
 
-    async fn answer(&self, question: &str) -> Asked {
+    /// Asks a question, in a session of its own.
+    pub(crate) async fn answer(&self, question: &str) -> Asked {
         let address = &self.server.address;
         let session = client::session(address).await;
         let started = Instant::now();

@@ -2,6 +2,7 @@
 //! fetched; a server uses what lies there.
 
 mod progress;
+mod warm;
 
 use std::error::Error;
 use std::fmt::Write;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use super::{ConfigFlag, print};
 use crate::settings::{EmbeddedModel, Environment, ProviderSettings, Settings, suggestion};
 use progress::{Reporter, size};
+use warm::Warm;
 
 /// What to do with models.
 #[derive(Debug, Subcommand)]
@@ -22,6 +24,8 @@ pub(super) enum Models {
     List(List),
     /// Fetches the files of models where they are missing or damaged
     Pull(Pull),
+    /// Reads passages ahead of any question, so that answers about them begin sooner
+    Warm(Warm),
 }
 
 #[derive(Args, Debug)]
@@ -56,11 +60,14 @@ pub(super) struct Pull {
 
 /// Lists or pulls models.
 pub(super) fn run(models: &Models, environment: &Environment) -> Result<(), Box<dyn Error>> {
-    let (Models::List(List { config, .. }) | Models::Pull(Pull { config, .. })) = models;
+    let (Models::List(List { config, .. })
+    | Models::Pull(Pull { config, .. })
+    | Models::Warm(Warm { config, .. })) = models;
     let settings = config.settings(environment)?;
     match models {
         Models::List(list) => self::list(list, &Files::new(&settings.models.dir)),
         Models::Pull(pull) => self::pull(pull, &settings, environment),
+        Models::Warm(warm) => warm::run(warm, &settings, environment),
     }
 }
 

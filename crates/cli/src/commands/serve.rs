@@ -72,6 +72,9 @@ async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<
     beside.spawn(memory::keep_giving_back(wired.parts.engine.clone()));
     beside.spawn(keep_house(wired.parts.engine.clone(), settings.storage.retention));
     beside.spawn(embed_the_rest(wired.pipeline));
+    for ahead in wired.ahead {
+        beside.spawn(ahead.keep_reading());
+    }
     let served = server::serve(listener, wired.parts, server_settings(settings), stop).await;
     beside.shutdown().await;
     // While the data folder is still this process's: whoever comes next announces itself after that.

@@ -22,6 +22,23 @@ pub(crate) struct ModelSettings {
     pub(crate) dir: PathBuf,
     /// Where the model hub is, or a mirror of it; without a slash at its end.
     pub(crate) hub: String,
+    /// How many bytes of what chat models have read are kept in memory.
+    pub(crate) kept_memory_bytes: usize,
+    /// How many bytes of it are kept in files.
+    pub(crate) kept_disk_bytes: u64,
+    /// Whether a server has them read passages ahead of any question.
+    pub(crate) read_ahead: ReadingAhead,
+}
+
+/// When passages are read ahead of any question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReadingAhead {
+    /// While nobody asks.
+    #[default]
+    Idle,
+    /// Not at all.
+    Never,
 }
 
 /// A model in this process.
@@ -49,11 +66,20 @@ impl EmbeddedModel {
 pub(super) struct TypedModels {
     dir: Option<String>,
     hub: String,
+    kept_memory_bytes: u64,
+    kept_disk_bytes: u64,
+    read_ahead: ReadingAhead,
 }
 
 impl Default for TypedModels {
     fn default() -> Self {
-        Self { dir: None, hub: "https://huggingface.co".to_owned() }
+        Self {
+            dir: None,
+            hub: "https://huggingface.co".to_owned(),
+            kept_memory_bytes: 268_435_456,
+            kept_disk_bytes: 2_147_483_648,
+            read_ahead: ReadingAhead::default(),
+        }
     }
 }
 
@@ -63,6 +89,9 @@ impl TypedModels {
         ModelSettings {
             dir: checks.folder("models.dir", self.dir, default),
             hub: checks.base_url("models.hub", Some(self.hub)).unwrap_or_default(),
+            kept_memory_bytes: checks.number("models.kept_memory_bytes", self.kept_memory_bytes, 0..=1 << 40),
+            kept_disk_bytes: checks.number("models.kept_disk_bytes", self.kept_disk_bytes, 0..=1 << 50),
+            read_ahead: self.read_ahead,
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct ProviderSettings {
     pub(crate) context_window: usize,
     /// What chance is taken from when a model in this process writes; without it, it is another one each time.
     pub(crate) seed: Option<u64>,
+    /// How a model in this process reads passages; nothing for others.
+    pub(crate) reading: Option<Reading>,
     /// How long connecting may take.
     #[serde(rename = "connect_seconds", serialize_with = "in_seconds")]
     pub(crate) connect: Duration,
@@ -75,6 +77,17 @@ impl ProviderKind {
     }
 }
 
+/// How a model in this process reads passages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reading {
+    /// One by one; what it has read is kept for later prompts.
+    #[default]
+    Kept,
+    /// As part of the whole prompt, anew in each.
+    Whole,
+}
+
 /// `[providers]` as typed.
 pub(super) type TypedProviders = BTreeMap<String, TypedProvider>;
 
@@ -93,6 +106,7 @@ pub(super) struct TypedProvider {
     api_key_env: Option<String>,
     context_window: Option<u64>,
     seed: Option<u64>,
+    reading: Option<Reading>,
     connect_seconds: f64,
     proxy: Option<String>,
 }
@@ -106,6 +120,7 @@ impl Default for TypedProvider {
             api_key_env: None,
             context_window: None,
             seed: None,
+            reading: None,
             connect_seconds: 5.0,
             proxy: None,
         }
@@ -156,9 +171,12 @@ impl TypedProvider {
         let needed = |name: &&String| in_an_order || checks.environment.contains_key(*name);
         let variable = api_key_env.as_ref().filter(needed);
         let api_key = variable.and_then(|name| checks.secret(&key("api_key_env"), name));
-        if self.seed.is_some() && kind != ProviderKind::Embedded {
-            let message = "only a model in this process has one: leave it out, or set kind to \"embedded\"";
-            checks.refuse(&key("seed"), message.to_owned());
+        for (part, is_set) in [("seed", self.seed.is_some()), ("reading", self.reading.is_some())] {
+            if is_set && kind != ProviderKind::Embedded {
+                let message =
+                    "only a model in this process has one: leave it out, or set kind to \"embedded\"";
+                checks.refuse(&key(part), message.to_owned());
+            }
         }
         let window = self.context_window.unwrap_or(kind.context_window());
         let model = checks.line(&key("model"), self.model);
@@ -170,6 +188,7 @@ impl TypedProvider {
             api_key,
             context_window: checks.number(&key("context_window"), window, 256..=100_000_000),
             seed: self.seed,
+            reading: (kind == ProviderKind::Embedded).then(|| self.reading.unwrap_or_default()),
             connect: checks.seconds(&key("connect_seconds"), self.connect_seconds, SOME_TIME),
             proxy: checks.url(&key("proxy"), self.proxy, &["http", "https"]),
         }

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use domain::Model;
-use models::chat::{LlamaProvider, ModelFile};
+use models::chat::{Keep, LlamaProvider, ModelFile};
 use models::files::Files;
 
-use crate::settings::{EmbeddedModel, ProviderSettings, Settings};
+use crate::settings::{EmbeddedModel, ProviderSettings, Reading, Settings};
 
 /// The model, which is there at once and gets ready by itself.
-pub(super) fn chat_model(name: &str, own: &ProviderSettings, settings: &Settings) -> LlamaProvider {
+pub(crate) fn chat_model(name: &str, own: &ProviderSettings, settings: &Settings) -> LlamaProvider {
     let limits = models::chat::Limits {
         window: own.context_window,
         waiting: settings.limits.model_queue,
         seed: own.seed,
+        keep: Keep {
+            passages: own.reading == Some(Reading::Kept),
+            memory_bytes: settings.models.kept_memory_bytes,
+            disk_bytes: settings.models.kept_disk_bytes,
+        },
         ..models::chat::Limits::default()
     };
     let cache = Some(settings.models.dir.join("cache"));

@@ -7,11 +7,13 @@ use std::time::Duration;
 use domain::{Catalog, Embedder, Index, Published, Retriever, StorageError};
 use ingest::Pipeline;
 use ingest::chunk::{Budget, Strategy};
+use models::chat::LlamaProvider;
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever, Unusable};
 use tokio::time::{Instant, sleep};
 
 use super::clock::SystemClock;
 use super::{durability, embedder};
+use crate::ahead::ReadAhead;
 use crate::settings::{Chunking, IndexKind, RerankKind, Settings, StorageKind};
 
 /// Commands use the index for a moment: whoever comes meanwhile waits so long for it.
@@ -49,6 +51,11 @@ impl Knowledge {
             published,
         };
         Pipeline::new(ports, ingest::Settings { strategy, ..ingest::Settings::default() })
+    }
+
+    /// The passages, for a model that keeps what it reads of them.
+    pub(crate) fn read_ahead(&self, model: Arc<LlamaProvider>) -> ReadAhead {
+        ReadAhead::new(self.catalog.clone(), self.embedder.model(), model)
     }
 
     /// Opens what is searched, as it was left, and begins to follow the catalog. Waits a moment for another

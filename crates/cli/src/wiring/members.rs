@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use domain::Provider;
 use engine::Providers;
+use models::chat::LlamaProvider;
 use providers::{Breaker, BreakerRules, HttpProvider, Ollama, OpenAi, Order, Patience, Quotes, Watched};
 
 use super::chat::chat_model;
-use crate::settings::{ProviderKind, ProviderSettings, Settings};
+use crate::settings::{ProviderKind, ProviderSettings, Reading, Settings};
 
 /// Those who generate.
 pub(super) struct Members {
@@ -16,17 +17,27 @@ pub(super) struct Members {
     pub(super) providers: Providers,
     /// To be looked at from time to time.
     pub(super) watched: Vec<Arc<Watched>>,
+    /// Models in this process that keep what they read of passages.
+    pub(super) keeping: Vec<Arc<LlamaProvider>>,
 }
 
 pub(super) fn members(settings: &Settings) -> Result<Members, String> {
     let mut members: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
-    let mut watched = Vec::new();
+    let (mut watched, mut keeping) = (Vec::new(), Vec::new());
     for (name, own) in &settings.providers {
-        let provider = Arc::new(Watched::new(provider(name, own, settings)?, settings.generation.health));
+        let provider = match own.kind {
+            ProviderKind::Embedded => {
+                let model = Arc::new(chat_model(name, own, settings));
+                keeping.extend((own.reading == Some(Reading::Kept)).then(|| model.clone()));
+                model
+            }
+            _ => provider(name, own)?,
+        };
+        let provider = Arc::new(Watched::new(provider, settings.generation.health));
         watched.push(provider.clone());
         members.insert(name.clone(), Arc::new(Breaker::new(provider, rules(settings), patience(settings))));
     }
-    Ok(Members { providers: in_orders(settings, &members)?, watched })
+    Ok(Members { providers: in_orders(settings, &members)?, watched, keeping })
 }
 
 fn in_orders(
@@ -64,9 +75,10 @@ fn patience(settings: &Settings) -> Patience {
     Patience { first_token: settings.generation.first_token, stall: settings.generation.stall }
 }
 
-fn provider(name: &str, own: &ProviderSettings, settings: &Settings) -> Result<Arc<dyn Provider>, String> {
+/// One that is not in this process.
+fn provider(name: &str, own: &ProviderSettings) -> Result<Arc<dyn Provider>, String> {
     let provider: Result<Arc<dyn Provider>, _> = match own.kind {
-        ProviderKind::Embedded => return Ok(Arc::new(chat_model(name, own, settings))),
+        ProviderKind::Embedded => unreachable!("it is in this process"),
         ProviderKind::Quotes => return Ok(Arc::new(Quotes::new(name))),
         ProviderKind::Ollama => Ollama::new(http(name, own)).map(|provider| Arc::new(provider) as _),
         ProviderKind::Openai => OpenAi::new(http(name, own)).map(|provider| Arc::new(provider) as _),

@@ -25,6 +25,7 @@ async fn the_first_question_waits_for_the_model_and_is_answered_by_it() {
     let variables = [
         ("WELLSPRING__MODELS__DIR", folder.to_str().expect("a plain path")),
         ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "smollm2-135m-instruct"),
+        ("WELLSPRING__MODELS__KEPT_DISK_BYTES", "0"),
         ("WELLSPRING__GENERATION__MAX_TOKENS", "4"),
     ];
     let mut server = Home::new().serve(&[], &variables).await;
@@ -35,4 +36,5 @@ async fn the_first_question_waits_for_the_model_and_is_answered_by_it() {
     assert!(!server.log.contains("no provider answers"), "{}", server.log);
     let ready = get(&server, "/health/ready").await.expect("it answers");
     assert_eq!(ready.status, 200);
+    assert_eq!(ready.json().await["kept_passages"]["local"]["disk_bytes"], 0);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::llama::{Batch, Context, ContextSize, Decoded, Sequence, Token, Weights};
-use super::prepared::{self, ModelFile};
+use super::prepared::{ModelFile, prepare};
 use super::processor;
 use super::sampler::Sampler;
 
@@ -22,8 +22,9 @@ impl BareLoop {
     /// Loads the weights that a provider would load.
     pub fn open(file: &ModelFile, cache: Option<&Path>, threads: usize) -> Result<Self, String> {
         processor::check()?;
-        let path = cache.map(|cache| prepared::prepare(file, &cache.join("weights"), threads));
-        let weights = Weights::load(path.as_ref().unwrap_or(&file.path), &|| true)?;
+        let prepared = cache.map(|cache| prepare(file, &cache.join("weights"), threads));
+        let weights =
+            Weights::load(prepared.as_ref().map_or(&file.path, |prepared| &prepared.path), &|| true)?;
         Self::new(Arc::new(weights), threads)
     }
 

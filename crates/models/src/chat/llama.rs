@@ -6,13 +6,15 @@
 mod built;
 mod context;
 mod guard;
+mod halves;
 mod log;
 mod quantized;
 mod vocabulary;
 mod weights;
 
-pub(crate) use built::{Instructions, instructions, multiplies_tiles};
+pub(crate) use built::{Instructions, instructions, multiplies_tiles, version};
 pub(crate) use context::{Batch, Context, ContextSize, Decoded, Sequence};
+pub(crate) use halves::{from_halves, to_halves};
 pub(crate) use quantized::{Form, convert, tensors};
 pub(crate) use vocabulary::{Parse, Token, Vocabulary};
 pub(crate) use weights::{Message, Weights};

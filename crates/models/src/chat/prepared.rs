@@ -32,21 +32,32 @@ impl ModelFile {
     }
 }
 
-/// The path to load from: that of the prepared file in `folder`, made now if it is missing, or the file's own.
-pub(super) fn prepare(file: &ModelFile, folder: &Path, threads: usize) -> PathBuf {
+/// What is loaded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Prepared {
+    /// Where it is.
+    pub(super) path: PathBuf,
+    /// What it is known by; none if it is the file itself, as it was.
+    pub(super) name: Option<String>,
+}
+
+/// What to load: the prepared file in `folder`, made now if it is missing, or the file itself.
+pub(super) fn prepare(file: &ModelFile, folder: &Path, threads: usize) -> Prepared {
+    let as_it_is = || Prepared { path: file.path.clone(), name: None };
     if !multiplies_tiles() || !is_slow(&file.path) {
-        return file.path.clone();
+        return as_it_is();
     }
     let prepared = file.sha256().and_then(|sha256| {
-        let path = folder.join(format!("{sha256}-q8_0.gguf"));
+        let name = format!("{sha256}-q8_0");
+        let path = folder.join(format!("{name}.gguf"));
         if !path.exists() {
             make(&file.path, &path, threads)?;
         }
-        Ok(path)
+        Ok(Prepared { path, name: Some(name) })
     });
     prepared.unwrap_or_else(|reason| {
         tracing::warn!("{} is used as it is, which is slower: {reason}", file.path.display());
-        file.path.clone()
+        as_it_is()
     })
 }
 
@@ -115,6 +126,6 @@ mod tests {
         assert!(make(&text, &to, 1).is_err());
         assert_eq!(fs::read_dir(folder.path().join("cache")).unwrap().count(), 0);
         let file = ModelFile { path: text.clone(), sha256: None };
-        assert_eq!(prepare(&file, folder.path(), 1), text);
+        assert_eq!(prepare(&file, folder.path(), 1), Prepared { path: text, name: None });
     }
 }

@@ -3,6 +3,8 @@
 //! template, as text and nothing else.
 
 use std::fmt::Write;
+use std::mem;
+use std::ops::Range;
 
 use domain::{Failure, FailureKind, Passage, Request};
 
@@ -16,10 +18,19 @@ const SHORTEST_ANSWER: usize = 16;
 const QUESTION: &str = "Answer this question from the passages:\n";
 
 /// What the model is given, and how long its answer may be.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) tokens: Vec<Token>,
+    /// What was found, and the numbers of that: where each stands among the tokens, one right behind the other.
+    pub(super) pieces: Vec<Range<usize>>,
     pub(super) answer_tokens: usize,
+}
+
+/// Something that is said.
+enum Text {
+    Plain(String),
+    /// The same in many prompts, though not at the same place.
+    Piece(String),
 }
 
 impl Prompt {
@@ -35,26 +46,24 @@ impl Prompt {
         let turns = request.fit(window, count)?;
         let mut said = Vec::with_capacity(2 + 2 * turns.len());
         if !request.system.is_empty() {
-            said.push((Role::System, vec![request.system.clone()]));
+            said.push((Role::System, vec![Text::Plain(request.system.clone())]));
         }
         // What was found stands before the first turn, though it was found for the last question: so it follows
         // the instructions, whatever was said since.
         let mut found: Vec<_> =
-            (1..).zip(&request.passages).map(|(number, passage)| quote(number, passage)).collect();
+            (1..).zip(&request.passages).flat_map(|(number, passage)| quote(number, passage)).collect();
         let lead = (!found.is_empty()).then_some(QUESTION);
         let mut asked = |question: &String| {
-            let lead = lead.map(str::to_owned).into_iter();
-            (
-                Role::User,
-                std::mem::take(&mut found).into_iter().chain(lead).chain([question.clone()]).collect(),
-            )
+            let lead = lead.map(|lead| Text::Plain(lead.to_owned()));
+            let question = Text::Plain(question.clone());
+            (Role::User, mem::take(&mut found).into_iter().chain(lead).chain([question]).collect())
         };
         for turn in turns {
             said.push(asked(&turn.question));
-            said.push((Role::Assistant, vec![turn.answer.clone()]));
+            said.push((Role::Assistant, vec![Text::Plain(turn.answer.clone())]));
         }
         said.push(asked(&request.question));
-        let tokens = tokens(&said, vocabulary, template)?;
+        let (tokens, pieces) = tokens(&said, vocabulary, template)?;
         let room = window.saturating_sub(tokens.len());
         if room < SHORTEST_ANSWER {
             return Err(Failure::new(
@@ -66,28 +75,44 @@ impl Prompt {
                 ),
             ));
         }
-        Ok(Self { tokens, answer_tokens: room.min(request.answer_tokens(window) as usize) })
+        Ok(Self { tokens, pieces, answer_tokens: room.min(request.answer_tokens(window) as usize) })
+    }
+
+    /// What stands before the first piece; nothing if there is none.
+    pub(super) fn base(&self) -> &[Token] {
+        &self.tokens[..self.pieces.first().map_or(0, |piece| piece.start)]
+    }
+
+    /// Where what comes after the pieces begins.
+    pub(super) fn after_pieces(&self) -> usize {
+        self.pieces.last().map_or(0, |piece| piece.end)
     }
 }
 
 fn tokens(
-    said: &[(Role, Vec<String>)],
+    said: &[(Role, Vec<Text>)],
     vocabulary: Vocabulary<'_>,
     template: &Template,
-) -> Result<Vec<Token>, Failure> {
+) -> Result<(Vec<Token>, Vec<Range<usize>>), Failure> {
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
     let around = template.around(&roles).ok_or_else(|| {
         Failure::new(FailureKind::Internal, "the model's chat template cannot hold this conversation")
     })?;
     let mut tokens: Vec<Token> = vocabulary.beginning().into_iter().collect();
+    let mut pieces = Vec::new();
     let mut texts = said.iter().map(|(_, texts)| texts);
     for control in &around {
         tokens.extend(vocabulary.tokens(control, Parse::Control).ok_or_else(unsayable)?);
         for text in texts.next().into_iter().flatten() {
-            tokens.extend(vocabulary.tokens(text, Parse::Plain).ok_or_else(unsayable)?);
+            let (Text::Plain(words) | Text::Piece(words)) = text;
+            let place = tokens.len();
+            tokens.extend(vocabulary.tokens(words, Parse::Plain).ok_or_else(unsayable)?);
+            if let Text::Piece(_) = text {
+                pieces.push(place..tokens.len());
+            }
         }
     }
-    Ok(tokens)
+    Ok((tokens, pieces))
 }
 
 fn unsayable() -> Failure {
@@ -95,17 +120,17 @@ fn unsayable() -> Failure {
     Failure::new(FailureKind::Internal, message)
 }
 
-/// A passage under its number. The fence is longer than any within, so that no passage can end its own
-/// quotation.
-fn quote(number: usize, passage: &Passage) -> String {
-    let mut quote = format!("Passage {number}, from {}", one_line(&passage.title));
+/// A passage under its number, which is apart: the passage is the same under any. The fence is longer than any within,
+/// so that no passage can end its own quotation.
+fn quote(number: usize, passage: &Passage) -> [Text; 2] {
+    let mut quote = format!(" from {}", one_line(&passage.title));
     if let Some(place) = passage.file_path.as_ref().or(passage.url.as_ref()) {
         let _ = write!(quote, " ({})", one_line(place));
     }
     let longest = passage.text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let _ = write!(quote, ":\n{fence}\n{}\n{fence}\n\n", passage.text.trim_end_matches('\n'));
-    quote
+    [Text::Piece(format!("Passage {number},")), Text::Piece(quote)]
 }
 
 /// Titles and paths come from documents too: they stay on their line, and short.

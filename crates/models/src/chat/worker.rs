@@ -1,35 +1,51 @@
-//! The thread that owns the model's state. Prompts take turns in it batch by batch: whoever writes gets a token in
-//! each, and what is left goes to whoever is still read, one after the other.
+//! The thread that owns the model's state. Prompts take turns in it batch by batch (`batch`): whoever writes gets a
+//! token in each, and what is left goes to whoever is still read. Here is who comes in, where it goes, and who leaves.
+
+mod batch;
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use domain::{Failure, FailureKind, Request};
+use tokio::sync::oneshot::Sender;
 
 use super::answer::{Answer, Listener};
-use super::crowd::{Threads, Watch};
-use super::kept::{Kept, choose, reserved, surplus};
-use super::llama::{Batch, Context, Decoded, Sequence};
+use super::conversations::{Conversations, Resting, shared};
+use super::crowd::Threads;
+use super::kept::{Kept, alike, reserved};
+use super::llama::{Batch, Context, Sequence};
+use super::passages::{Gathering, Passages};
 use super::prompt::Prompt;
 use super::sampler::Sampler;
 use super::template::Template;
-
-/// Tokens that are computed together while nobody's answer waits for them.
-pub(super) const BATCH: usize = 512;
-
-/// Tokens of prompts that are computed together while answers are written, which wait for them that long.
-const BATCH_BETWEEN_TOKENS: usize = 32;
+pub(super) use batch::BATCH;
 
 /// How often those who wait get a sign of life.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
-/// A request, and who waits for its answer.
-pub(super) struct Job {
-    pub(super) request: Arc<Request>,
-    pub(super) listener: Listener,
+/// What is to be done.
+pub(super) enum Job {
+    /// A request, and who waits for its answer.
+    Answer(Arc<Request>, Listener),
+    /// Passages that may be asked about, to be read when there is time, and who wants to know what came of it.
+    Ahead(Arc<Request>, Sender<Ahead>),
+}
+
+/// What came of passages that may be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// All of them are kept; so many pieces had to be read for that.
+    Kept(usize),
+    /// There is no room to keep all of them.
+    Full,
+    /// They are too long for the model's window.
+    TooLong,
+    /// This model does not keep what it reads.
+    Never,
 }
 
 /// What the thread works with.
@@ -38,18 +54,37 @@ pub(super) struct Worker {
     template: Template,
     threads: Threads,
     limits: WorkerLimits,
-    jobs: Receiver<Option<Job>>,
+    jobs: Jobs,
     stop: Arc<AtomicBool>,
     waiting: VecDeque<(Prompt, Answer)>,
-    /// What sequences hold, and the answers in them; as many as there are sequences.
+    /// The answers that are written, and what their sequences hold. One without an answer is empty.
     kept: Vec<Kept>,
     answers: Vec<Option<Answer>>,
     sequences: Vec<Sequence>,
+    conversations: Conversations,
+    /// The prompts of answers whose passages are not all there yet.
+    gathering: Vec<Option<Gathering>>,
+    passages: Option<Passages>,
+    /// Those who wait until what is read ahead is read, and for how much.
+    ahead: Vec<(usize, Sender<Ahead>)>,
     batch: Batch,
     /// Whose prompt is read first in the next batch.
     turn: usize,
-    prompts: u64,
     last_sign: Instant,
+}
+
+/// What a worker is made of.
+pub(super) struct Parts {
+    pub(super) context: Context,
+    /// The sequences that prompts and answers are in, one each.
+    pub(super) sequences: Vec<Sequence>,
+    /// What keeps passages, in sequences of its own; without it prompts are read as a whole.
+    pub(super) passages: Option<Passages>,
+    pub(super) template: Template,
+    pub(super) threads: Threads,
+    pub(super) limits: WorkerLimits,
+    pub(super) jobs: Jobs,
+    pub(super) stop: Arc<AtomicBool>,
 }
 
 /// The bounds of a worker.
@@ -59,31 +94,23 @@ pub(super) struct WorkerLimits {
     pub(super) window: usize,
     /// Tokens of all prompts and answers that are held.
     pub(super) tokens: usize,
-    /// Answers that are written at once.
-    pub(super) answers: usize,
+    /// Bytes of conversations that nobody waits for.
+    pub(super) conversation_bytes: usize,
     /// What chance is taken from.
     pub(super) seed: Option<u64>,
 }
 
-/// What one sequence has in a batch.
-#[derive(Clone, Copy)]
-struct Share {
-    slot: usize,
-    tokens: usize,
-    /// The number of its last token, if an answer goes on from there.
-    output: Option<usize>,
+/// What comes in.
+pub(super) struct Jobs {
+    /// None is the end.
+    pub(super) received: Receiver<Option<Job>>,
+    /// How many who ask were sent and not taken yet.
+    pub(super) asking: Arc<AtomicUsize>,
 }
 
 impl Worker {
-    pub(super) fn new(
-        context: Context,
-        template: Template,
-        threads: Threads,
-        limits: WorkerLimits,
-        jobs: Receiver<Option<Job>>,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
-        let sequences: Vec<_> = context.sequences().collect();
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { context, sequences, passages, template, threads, limits, jobs, stop } = parts;
         Self {
             context,
             template,
@@ -94,10 +121,13 @@ impl Worker {
             waiting: VecDeque::new(),
             kept: vec![Kept::default(); sequences.len()],
             answers: sequences.iter().map(|_| None).collect(),
+            gathering: sequences.iter().map(|_| None).collect(),
             sequences,
+            conversations: Conversations::new(limits.conversation_bytes),
+            passages,
+            ahead: Vec::new(),
             batch: Batch::default(),
             turn: 0,
-            prompts: 0,
             last_sign: Instant::now(),
         }
     }
@@ -109,27 +139,53 @@ impl Worker {
             self.admit();
             self.give_signs();
             self.compute();
+            self.tell_what_was_read_ahead();
         }
+    }
+
+    /// Whether nobody waits for anything.
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.answers.iter().all(Option::is_none)
     }
 
     /// Takes what was sent, and waits for it if there is nothing else to do. None is the end.
     fn take_jobs(&mut self) -> Option<()> {
-        if self.waiting.is_empty() && self.answers.iter().all(Option::is_none) {
-            let job = self.jobs.recv().ok()??;
-            self.take(job);
+        if self.is_idle() {
+            let ahead = self.passages.as_ref().is_some_and(|passages| passages.has_work(true));
+            // What nobody waits for is read where nobody else wants the processors either.
+            let pause = if ahead { self.threads.wait(Instant::now()) } else { Some(Duration::MAX) };
+            let job = match pause {
+                None => None,
+                Some(Duration::MAX) => Some(self.jobs.received.recv().ok()??),
+                Some(pause) => match self.jobs.received.recv_timeout(pause) {
+                    Ok(job) => Some(job?),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                },
+            };
+            job.into_iter().for_each(|job| self.take(job));
         }
-        while let Ok(job) = self.jobs.try_recv() {
+        while let Ok(job) = self.jobs.received.try_recv() {
             self.take(job?);
         }
         Some(())
     }
 
-    fn take(&mut self, Job { request, listener }: Job) {
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Answer(request, listener) => {
+                self.jobs.asking.fetch_sub(1, Ordering::Relaxed);
+                self.take_question(&request, listener);
+            }
+            Job::Ahead(request, told) => self.take_ahead(&request, told),
+        }
+    }
+
+    fn take_question(&mut self, request: &Request, listener: Listener) {
         if listener.has_left() {
             return;
         }
-        let vocabulary = self.context.weights().vocabulary();
-        match Prompt::new(&request, vocabulary, &self.template, self.limits.window) {
+        match self.prompt(request) {
             Ok(prompt) => {
                 let sampler = Sampler::new(request.temperature, self.limits.seed);
                 let answer = Answer::new(listener, sampler, prompt.answer_tokens);
@@ -139,50 +195,142 @@ impl Worker {
         }
     }
 
+    fn take_ahead(&mut self, request: &Request, told: Sender<Ahead>) {
+        let at_once = match (self.prompt(request), &mut self.passages) {
+            (_, None) => Ahead::Never,
+            (Err(_), _) => Ahead::TooLong,
+            (Ok(prompt), Some(passages)) => match passages.want_ahead(&prompt) {
+                Some(pieces) => return self.ahead.push((pieces, told)),
+                None => Ahead::Full,
+            },
+        };
+        // Whoever asked may have left.
+        let _ = told.send(at_once);
+    }
+
+    fn tell_what_was_read_ahead(&mut self) {
+        if !self.ahead.is_empty() && !self.passages.as_ref().is_some_and(|passages| passages.has_work(true)) {
+            for (pieces, told) in self.ahead.drain(..) {
+                let _ = told.send(Ahead::Kept(pieces));
+            }
+        }
+    }
+
+    fn prompt(&self, request: &Request) -> Result<Prompt, Failure> {
+        Prompt::new(request, self.context.weights().vocabulary(), &self.template, self.limits.window)
+    }
+
     /// Forgets those who have left.
     fn let_go(&mut self) {
         self.waiting.retain(|(_, answer)| !answer.listener().has_left());
-        for (answer, kept) in self.answers.iter_mut().zip(&mut self.kept) {
-            if answer.as_ref().is_some_and(|answer| answer.listener().has_left()) {
-                *answer = None;
-                kept.rest();
+        for slot in 0..self.answers.len() {
+            if self.answers[slot].as_ref().is_some_and(|answer| answer.listener().has_left()) {
+                self.gathering[slot] = None;
+                self.rest(slot);
             }
+        }
+        if let Some(passages) = &mut self.passages {
+            let gathering = &self.gathering;
+            passages
+                .retain(&mut self.context, |key| gathering.iter().flatten().any(|prompt| prompt.wants(key)));
         }
     }
 
     /// Lets in those who wait, in their order, as long as there is room.
     fn admit(&mut self) {
         while let Some((prompt, _)) = self.waiting.front() {
-            let needed = prompt.tokens.len() + prompt.answer_tokens;
-            let answers = self.answers.iter().flatten().count();
-            if answers >= self.limits.answers || reserved(&self.kept) + needed > self.limits.tokens {
+            let most = prompt.tokens.len() + prompt.answer_tokens;
+            let slot = self.answers.iter().position(Option::is_none);
+            let Some(slot) = slot.filter(|_| reserved(&self.kept) + most <= self.limits.tokens) else {
                 return;
-            }
+            };
             let Some((prompt, answer)) = self.waiting.pop_front() else { return };
-            self.begin(prompt, answer, needed);
+            self.kept[slot].most = most;
+            self.begin(slot, prompt, answer);
         }
     }
 
-    fn begin(&mut self, prompt: Prompt, mut answer: Answer, needed: usize) {
-        let Some(choice) = choose(&self.kept, &prompt.tokens) else { return };
-        let (target, from) = (self.sequences[choice.target], self.sequences[choice.from]);
-        let mut shared = choice.shared;
-        if choice.target == choice.from {
-            shared = if self.context.cut(target, shared) { shared } else { 0 };
+    /// Goes on from what an earlier prompt has in common with this one, or gathers its passages, whichever leaves less
+    /// to be read.
+    fn begin(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
+        let shared = alike(&self.kept, &prompt.tokens).1.max(self.conversations.shared(&prompt.tokens));
+        let passages = self.passages.as_mut().filter(|_| shared < prompt.after_pieces());
+        let looked = match passages {
+            Some(passages) => passages.look(prompt),
+            None => Err(prompt),
+        };
+        match looked {
+            Ok(gathering) if gathering.cached() >= shared => self.gather(slot, gathering, answer),
+            Ok(Gathering { prompt, .. }) | Err(prompt) => self.continue_from(slot, prompt, answer),
+        }
+    }
+
+    fn continue_from(&mut self, slot: usize, prompt: Prompt, mut answer: Answer) {
+        let (running, shared) = alike(&self.kept, &prompt.tokens);
+        let restored = if self.conversations.shared(&prompt.tokens) > shared {
+            self.restore(slot, &prompt)
+        } else if self.context.weights().keeps_every_token() {
+            self.context.share(self.sequences[running], self.sequences[slot], shared);
+            shared
         } else {
-            self.context.cut(target, 0);
-            shared = if self.context.weights().keeps_every_token() { shared } else { 0 };
-            self.context.share(from, target, shared);
+            0
+        };
+        answer.count_prompt(prompt.tokens.len(), restored);
+        self.kept[slot].computed = restored;
+        self.kept[slot].tokens = prompt.tokens;
+        self.answers[slot] = Some(answer);
+    }
+
+    /// Puts what a conversation has in common with a prompt into a sequence, and tells how many tokens that is.
+    fn restore(&mut self, slot: usize, prompt: &Prompt) -> usize {
+        let (context, sequence) = (&mut self.context, self.sequences[slot]);
+        let mut restored = 0;
+        self.conversations.take(&prompt.tokens, |conversation| {
+            let common = shared(&conversation.tokens, &prompt.tokens);
+            let is_there = context.restore(sequence, &conversation.state);
+            let is_cut = common == conversation.tokens.len() || is_there && context.cut(sequence, common);
+            restored = if is_there && is_cut { common } else { 0 };
+        });
+        restored
+    }
+
+    /// Nobody waits for what is in a sequence any more: it leaves the model's state, and may go on later.
+    fn rest(&mut self, slot: usize) {
+        self.answers[slot] = None;
+        let mut kept = mem::take(&mut self.kept[slot]);
+        kept.tokens.truncate(kept.computed);
+        if let Some(state) = self.context.state(self.sequences[slot]).filter(|_| kept.computed > 0) {
+            self.conversations.put(Resting { tokens: kept.tokens, state });
         }
-        self.prompts += 1;
-        answer.count_prompt(prompt.tokens.len(), shared);
-        self.kept[choice.target] =
-            Kept { tokens: prompt.tokens, computed: shared, in_use: Some(needed), used: self.prompts };
-        self.answers[choice.target] = Some(answer);
-        while let Some(slot) = surplus(&self.kept, self.limits.tokens) {
-            self.context.cut(self.sequences[slot], 0);
-            self.kept[slot].clear();
+        self.context.cut(self.sequences[slot], 0);
+    }
+
+    fn gather(&mut self, slot: usize, gathering: Gathering, mut answer: Answer) {
+        let Some(passages) = &mut self.passages else { return };
+        passages.want(&gathering);
+        answer.count_prompt(gathering.prompt.tokens.len(), gathering.cached());
+        self.answers[slot] = Some(answer);
+        self.gathering[slot] = Some(gathering);
+        self.join(slot);
+    }
+
+    /// Joins a prompt if all of it is there. One that waits for what nobody computes is read as a whole.
+    fn join(&mut self, slot: usize) {
+        let (Some(gathering), Some(passages)) = (&self.gathering[slot], &self.passages) else { return };
+        let joined = if gathering.is_whole() {
+            passages.join(&mut self.context, gathering, self.sequences[slot])
+        } else if gathering.is_stuck(|key| passages.is_computing(key)) {
+            false
+        } else {
+            return;
+        };
+        let Some(Gathering { prompt, .. }) = self.gathering[slot].take() else { return };
+        if !joined && let Some(answer) = &mut self.answers[slot] {
+            tracing::warn!("kept passages could not be joined; the prompt is read as a whole");
+            answer.count_prompt(prompt.tokens.len(), 0);
         }
+        self.kept[slot].computed = if joined { prompt.after_pieces() } else { 0 };
+        self.kept[slot].tokens = prompt.tokens;
     }
 
     /// Tells those who have nothing to read yet that they are not forgotten.
@@ -196,101 +344,11 @@ impl Worker {
         in_queue.chain(running).for_each(|answer| answer.listener().waits());
     }
 
-    /// Computes a batch and lets answers go on from it.
-    fn compute(&mut self) {
-        let shares = self.fill_batch();
-        if shares.is_empty() {
-            return;
-        }
-        // Whoever writes is left alone: a token is over soon, and others would have to compute theirs again.
-        let readers = shares.iter().filter(|share| share.tokens > 1);
-        let readers: Vec<_> = readers.filter_map(|share| self.answers[share.slot].as_ref()).collect();
-        let started = Instant::now();
-        self.context.set_threads(self.threads.next(started));
-        let watch = self.threads.watch(started);
-        let give_up = || {
-            self.stop.load(Ordering::Relaxed)
-                || readers.iter().any(|answer| answer.listener().has_left())
-                || watch.as_ref().is_some_and(Watch::is_crowded)
-        };
-        let decoded = self.context.decode(&mut self.batch, &give_up);
-        let was_crowded = watch.is_some_and(Watch::was_crowded);
-        match decoded {
-            Decoded::Done => shares.into_iter().for_each(|share| self.go_on(share)),
-            Decoded::GivenUp => shares.into_iter().for_each(|share| self.take_back(share)),
-            Decoded::Failed(code) => shares.into_iter().for_each(|share| self.fail(share, code)),
-        }
-        match was_crowded {
-            true => self.threads.give_way(Instant::now()),
-            false => self.threads.went_well(),
-        }
-    }
-
-    /// One token for each answer that is written; then prompts that are read, beginning with another one each time.
-    fn fill_batch(&mut self) -> Vec<Share> {
-        self.batch.clear();
-        let slots = self.kept.len();
-        let of = |worker: &Self, slot: usize| match &worker.answers[slot] {
-            Some(_) => worker.kept[slot].pending().len(),
-            None => 0,
-        };
-        let writing: Vec<_> = (0..slots).filter(|&slot| of(self, slot) == 1).collect();
-        let reading: Vec<_> =
-            (0..slots).map(|step| (self.turn + step) % slots).filter(|&slot| of(self, slot) > 1).collect();
-        let mut room = if writing.is_empty() { BATCH } else { BATCH_BETWEEN_TOKENS };
-        let mut shares: Vec<_> = writing.into_iter().map(|slot| self.add(slot, 1)).collect();
-        if let Some(first) = reading.first() {
-            self.turn = first + 1;
-        }
-        for slot in reading {
-            let tokens = of(self, slot).min(room);
-            if tokens > 0 {
-                shares.push(self.add(slot, tokens));
-                room -= tokens;
-            }
-        }
-        shares
-    }
-
-    fn add(&mut self, slot: usize, tokens: usize) -> Share {
-        let kept = &self.kept[slot];
-        let is_whole = tokens == kept.pending().len();
-        let mut output = None;
-        for (number, &token) in kept.pending()[..tokens].iter().enumerate() {
-            let is_last = is_whole && number + 1 == tokens;
-            let place = self.batch.push(self.sequences[slot], kept.computed + number, token, is_last);
-            output = is_last.then_some(place);
-        }
-        Share { slot, tokens, output }
-    }
-
-    fn go_on(&mut self, share: Share) {
-        let kept = &mut self.kept[share.slot];
-        kept.computed += share.tokens;
-        let (Some(output), Some(answer)) = (share.output, &mut self.answers[share.slot]) else { return };
-        let vocabulary = self.context.weights().vocabulary();
-        match answer.go_on(self.context.logits(output), vocabulary) {
-            Some(token) => kept.tokens.push(token),
-            None => {
-                kept.rest();
-                self.answers[share.slot] = None;
-            }
-        }
-    }
-
-    /// What a batch that was given up has left behind is computed again.
-    fn take_back(&mut self, share: Share) {
-        let kept = &mut self.kept[share.slot];
-        if !self.context.cut(self.sequences[share.slot], kept.computed) {
-            kept.computed = 0;
-        }
-    }
-
-    fn fail(&mut self, share: Share, code: i32) {
+    fn fail(&mut self, slot: usize, code: i32) {
         tracing::error!(code, "llama.cpp could not compute a batch");
-        self.context.cut(self.sequences[share.slot], 0);
-        self.kept[share.slot].clear();
-        if let Some(answer) = self.answers[share.slot].take() {
+        self.context.cut(self.sequences[slot], 0);
+        self.kept[slot] = Kept::default();
+        if let Some(answer) = self.answers[slot].take() {
             let message = format!("the model could not compute this prompt (llama.cpp: {code})");
             answer.into_listener().fail(Failure::new(FailureKind::Internal, message));
         }

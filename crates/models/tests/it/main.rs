@@ -4,3 +4,4 @@ mod chat;
 mod embedder;
 mod files;
 mod files_hub;
+mod passages;

@@ -54,5 +54,8 @@ async fn ready(State(app): State<App>) -> Response {
     if app.engine.is_stopping() {
         return json(StatusCode::SERVICE_UNAVAILABLE, health::stopping());
     }
-    json(StatusCode::OK, health::ready(&app.watch.look_at_readiness(&app.engine).await))
+    let parts = app.watch.look_at_readiness(&app.engine).await;
+    let standings = app.engine.provider_standings();
+    let kept = standings.into_iter().filter_map(|(name, standing)| Some((name, standing.kept?))).collect();
+    json(StatusCode::OK, health::ready(&parts, &kept))
 }

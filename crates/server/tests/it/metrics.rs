@@ -10,7 +10,7 @@ use crate::deltas::Encoding;
 use crate::harness::{Kind, Setup};
 use crate::world::{World, question};
 
-const ALL: [(&str, &str); 14] = [
+const ALL: [(&str, &str); 16] = [
     ("gen_ai_server_time_to_first_token_seconds", "histogram"),
     ("gen_ai_server_time_per_output_token_seconds", "histogram"),
     ("gen_ai_server_request_duration_seconds", "histogram"),
@@ -22,6 +22,8 @@ const ALL: [(&str, &str); 14] = [
     ("wellspring_active_sessions", "gauge"),
     ("wellspring_provider_up", "gauge"),
     ("wellspring_breaker_open", "gauge"),
+    ("wellspring_kept_bytes", "gauge"),
+    ("wellspring_kept_passages_total", "counter"),
     ("wellspring_prompts_total", "counter"),
     ("wellspring_tokens_total", "counter"),
     ("wellspring_errors_total", "counter"),

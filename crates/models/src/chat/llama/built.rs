@@ -42,6 +42,16 @@ pub(crate) fn instructions() -> Vec<Instructions> {
     compiled.into_iter().filter(|(_, has)| *has != 0).map(|(instructions, _)| instructions).collect()
 }
 
+/// Which version of the library it is.
+pub(crate) fn version() -> String {
+    // SAFETY: the text ends with a zero and lives as long as the process.
+    let own = unsafe { CStr::from_ptr(sys::ggml_version()) };
+    format!("{CRATE} {}", own.to_string_lossy())
+}
+
+/// The crate that brings it, as the workspace pins it.
+const CRATE: &str = "llama-cpp-sys-2 0.1.160";
+
 /// Whether it multiplies whole tiles of weights at once (AMX): compiled for it, and allowed to.
 pub(crate) fn multiplies_tiles() -> bool {
     log::start();
@@ -64,5 +74,18 @@ pub(crate) fn multiplies_tiles() -> bool {
             kinds = kinds.add(1);
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_that_the_workspace_pins() {
+        let (name, version) = CRATE.split_once(' ').unwrap();
+        let pinned = format!("{name} = {{ version = \"={version}\"");
+        assert!(include_str!("../../../../../Cargo.toml").contains(&pinned), "{pinned}");
+        assert!(super::version().starts_with(CRATE), "{}", super::version());
     }
 }

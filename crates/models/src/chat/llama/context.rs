@@ -190,6 +190,42 @@ impl Context {
         }
     }
 
+    /// Forgets what a sequence has before a place.
+    pub(crate) fn cut_front(&mut self, sequence: Sequence, place: usize) {
+        if place > 0 {
+            // SAFETY: the context is alive and has the sequence.
+            unsafe {
+                let memory = sys::llama_get_memory(self.context.as_ptr());
+                sys::llama_memory_seq_rm(memory, sequence.0, 0, position(place));
+            }
+        }
+    }
+
+    /// What the model keeps of a sequence, in llama.cpp's own form.
+    pub(crate) fn state(&mut self, sequence: Sequence) -> Option<Vec<u8>> {
+        // SAFETY: the context is alive and has the sequence; no more is written than there is room.
+        unsafe {
+            let context = self.context.as_ptr();
+            let mut bytes = vec![0; sys::llama_state_seq_get_size(context, sequence.0)];
+            let written = sys::llama_state_seq_get_data(context, bytes.as_mut_ptr(), bytes.len(), sequence.0);
+            (written > 0 && written == bytes.len()).then_some(bytes)
+        }
+    }
+
+    /// Gives a sequence a state in place of what it has. If that fails, it has nothing.
+    pub(crate) fn restore(&mut self, sequence: Sequence, state: &[u8]) -> bool {
+        // SAFETY: the context is alive and has the sequence; llama.cpp reads no further than the bytes go, and takes
+        // nothing whose sizes are not those of this context.
+        let read = unsafe {
+            sys::llama_state_seq_set_data(self.context.as_ptr(), state.as_ptr(), state.len(), sequence.0)
+        };
+        let restored = read == state.len();
+        if !restored {
+            self.cut(sequence, 0);
+        }
+        restored
+    }
+
     /// Lets a sequence, which must be empty, have the first tokens of another too.
     pub(crate) fn share(&mut self, from: Sequence, to: Sequence, tokens: usize) {
         // SAFETY: the context is alive and has both sequences.

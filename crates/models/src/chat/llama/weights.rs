@@ -9,6 +9,7 @@ use llama_cpp_sys_2 as sys;
 
 use super::log;
 use super::vocabulary::Vocabulary;
+use crate::chat::passages::{Pairs, Rotation};
 
 /// The weights and the vocabulary of a model.
 pub(crate) struct Weights {
@@ -66,6 +67,47 @@ impl Weights {
         let model = self.as_ptr();
         // SAFETY: the model is alive.
         unsafe { !sys::llama_model_is_recurrent(model) && !sys::llama_model_is_hybrid(model) }
+    }
+
+    /// How it rotates keys, as far as its file tells; none if it does so in a way that is not known.
+    pub(crate) fn rotation(&self) -> Option<Rotation> {
+        let model = self.as_ptr();
+        // SAFETY: the model is alive.
+        let (kind, heads, width, scale) = unsafe {
+            (
+                sys::llama_model_rope_type(model),
+                sys::llama_model_n_head(model),
+                sys::llama_model_n_embd(model),
+                sys::llama_model_rope_freq_scale_train(model),
+            )
+        };
+        let pairs = match kind {
+            sys::LLAMA_ROPE_TYPE_NORM => Pairs::Neighbours,
+            sys::LLAMA_ROPE_TYPE_NEOX => Pairs::Halves,
+            _ => return None,
+        };
+        let kind = self.tells("general.architecture")?;
+        let number =
+            |name: &str| self.tells(&format!("{kind}.{name}")).and_then(|text| text.parse::<f32>().ok());
+        let size =
+            |name: &str| self.tells(&format!("{kind}.{name}")).and_then(|text| text.parse::<usize>().ok());
+        let even = usize::try_from(width).ok()?.checked_div(usize::try_from(heads).ok()?)?;
+        let head = size("attention.key_length").unwrap_or(even);
+        let rotated = size("rope.dimension_count").unwrap_or(head);
+        Some(Rotation { pairs, head, rotated, base: number("rope.freq_base").unwrap_or(10_000.0), scale })
+    }
+
+    /// What its file says under a name.
+    fn tells(&self, name: &str) -> Option<String> {
+        let name = CString::new(name).ok()?;
+        let mut text: Vec<u8> = vec![0; 256];
+        // SAFETY: the model is alive, the name ends with a zero, and no more is written than there is room.
+        let length = unsafe {
+            let into = text.as_mut_ptr().cast::<c_char>();
+            sys::llama_model_meta_val_str(self.as_ptr(), name.as_ptr(), into, text.len())
+        };
+        text.truncate(usize::try_from(length).ok().filter(|&length| length < text.len())?);
+        String::from_utf8(text).ok()
     }
 
     /// Whether it writes texts; others only embed them.

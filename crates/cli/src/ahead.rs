@@ -1,0 +1,129 @@
+//! Passages that a model in this process reads ahead of any question, and keeps: all that are in the catalog, as they
+//! would be given to it. Nobody waits for it, and it waits for everybody.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Catalog, Changes, ChunkId, Passage, Principal, StorageError};
+use models::chat::{Ahead, LlamaProvider};
+use tokio::time::sleep;
+use tracing::{debug, info, warn};
+
+/// Chunks that are looked at together.
+const CHUNKS: usize = 64;
+
+/// Passages that are read together: as many as a prompt has, so that their numbers are kept too.
+const PASSAGES: usize = 5;
+
+/// How often it is looked whether there are new ones.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What reads ahead.
+pub(crate) struct ReadAhead {
+    catalog: Arc<dyn Catalog>,
+    /// The model whose vectors the catalog is asked for.
+    embedder: String,
+    model: Arc<LlamaProvider>,
+    /// All up to this revision were read.
+    revision: u64,
+}
+
+/// What came of reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Passages that were looked at.
+    pub(crate) passages: usize,
+    /// Pieces of them that had to be read; the others were kept already.
+    pub(crate) read: usize,
+    /// Passages that are too long for the model.
+    pub(crate) too_long: usize,
+    /// There was no room to keep the rest.
+    pub(crate) full: bool,
+}
+
+impl ReadAhead {
+    pub(crate) fn new(catalog: Arc<dyn Catalog>, embedder: &str, model: Arc<LlamaProvider>) -> Self {
+        Self { catalog, embedder: embedder.to_owned(), model, revision: 0 }
+    }
+
+    /// Reads what there is, and what comes, until there is no more room for it.
+    pub(crate) async fn keep_reading(mut self) {
+        loop {
+            match self.read(None, |_| ()).await {
+                Ok(Outcome { full: true, .. }) => {
+                    info!(
+                        "there is no room to keep more passages (models.kept_disk_bytes): the rest is read when asked about"
+                    );
+                    return;
+                }
+                Ok(Outcome { read, passages, .. }) if read > 0 => {
+                    debug!(passages, read, "passages read ahead");
+                }
+                Ok(_) => {}
+                Err(reason) => {
+                    warn!("passages are not read ahead: {reason}");
+                    return;
+                }
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Reads what is new, of one collection or of all, and tells how far it is after every few passages.
+    pub(crate) async fn read(
+        &mut self,
+        collection: Option<&str>,
+        mut tell: impl FnMut(&Outcome),
+    ) -> Result<Outcome, String> {
+        let mut outcome = Outcome::default();
+        loop {
+            let changes = self.catalog.changes_since(self.revision, &self.embedder, CHUNKS).await;
+            let Changes { revision, more, added, .. } = changes.map_err(|StorageError(reason)| reason)?;
+            let mut chunks: BTreeMap<Principal, Vec<ChunkId>> = BTreeMap::new();
+            for indexed in added {
+                chunks.entry(indexed.who).or_default().push(indexed.chunk);
+            }
+            for (who, chunks) in chunks {
+                let passages = self.passages(&who, &chunks, collection).await?;
+                for passages in passages.chunks(PASSAGES) {
+                    self.read_some(passages, &mut outcome).await?;
+                    tell(&outcome);
+                    if outcome.full {
+                        return Ok(outcome);
+                    }
+                }
+            }
+            self.revision = revision;
+            if !more {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    async fn passages(
+        &self,
+        who: &Principal,
+        chunks: &[ChunkId],
+        collection: Option<&str>,
+    ) -> Result<Vec<Passage>, String> {
+        let pieces = self.catalog.pieces(who, chunks).await.map_err(|StorageError(reason)| reason)?;
+        let wanted = pieces.into_iter().filter(|piece| {
+            collection.is_none_or(|collection| collection == piece.document.place.collection)
+        });
+        Ok(wanted.map(|piece| piece.into_passage(0.0)).collect())
+    }
+
+    async fn read_some(&self, passages: &[Passage], outcome: &mut Outcome) -> Result<(), String> {
+        let request = Arc::new(engine::about(passages.to_vec()));
+        let ahead = self.model.read_ahead(request).await.map_err(|failure| failure.to_string())?;
+        outcome.passages += passages.len();
+        match ahead {
+            Ahead::Kept(pieces) => outcome.read += pieces,
+            Ahead::TooLong => outcome.too_long += passages.len(),
+            Ahead::Full => outcome.full = true,
+            Ahead::Never => return Err("this model reads each prompt as a whole".to_owned()),
+        }
+        Ok(())
+    }
+}

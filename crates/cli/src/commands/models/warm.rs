@@ -1,0 +1,85 @@
+//! `wellspring models warm`: what is filed is read by the chat model before anybody asks.
+
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use domain::Provider;
+use tokio::runtime::Runtime;
+
+use super::super::ConfigFlag;
+use super::super::ingest::duration;
+use super::progress::size;
+use crate::ahead::Outcome;
+use crate::logging;
+use crate::settings::{Environment, Reading, Settings, StorageKind};
+use crate::wiring::{Knowledge, chat_model};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+It reads every passage once and keeps what the model has computed of it, up to models.kept_disk_bytes. A server does the
+same by itself while nobody asks (models.read_ahead). It may run beside a server, and may be interrupted: what was read
+by then stays.")]
+pub(in crate::commands) struct Warm {
+    #[command(flatten)]
+    pub(super) config: ConfigFlag,
+    /// Only the documents of this collection
+    #[arg(long, value_name = "NAME")]
+    collection: Option<String>,
+}
+
+/// Reads all passages with every model of the settings that keeps them.
+pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -> Result<(), Box<dyn Error>> {
+    logging::start_quietly(environment)?;
+    if settings.storage.kind == StorageKind::Memory {
+        return Err("storage.kind is \"memory\": there are no documents outside of a server".into());
+    }
+    let keeping = settings.providers.iter().filter(|(_, own)| own.reading == Some(Reading::Kept));
+    let keeping: Vec<_> = keeping.collect();
+    if keeping.is_empty() {
+        return Err(
+            "no provider of the settings keeps what it reads: set kind = \"embedded\" and reading = \"kept\""
+                .into(),
+        );
+    }
+    let knowledge = Knowledge::open(settings)?;
+    let runtime = Runtime::new()?;
+    for (name, own) in keeping {
+        let model = Arc::new(chat_model(name, own, settings));
+        runtime.block_on(read(name, &knowledge, model, warm.collection.as_deref()))?;
+    }
+    Ok(())
+}
+
+async fn read(
+    name: &str,
+    knowledge: &Knowledge,
+    model: Arc<models::chat::LlamaProvider>,
+    collection: Option<&str>,
+) -> Result<(), String> {
+    let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
+    let tell = |outcome: &Outcome| {
+        if is_terminal {
+            eprint!("\r\x1b[K{name}: {} passages, {} pieces read", outcome.passages, outcome.read);
+            // Whoever closed standard error does not want to see it.
+            let _ = io::stderr().flush();
+        }
+    };
+    let outcome = knowledge.read_ahead(model.clone()).read(collection, tell).await;
+    if is_terminal {
+        eprint!("\r\x1b[K");
+    }
+    let Outcome { passages, read, too_long, full } = outcome.map_err(|reason| format!("{name}: {reason}"))?;
+    let kept = model.standing().kept.unwrap_or_default();
+    let (bytes, took) = (size(kept.disk_bytes), duration(began.elapsed()));
+    eprintln!("{name}: {passages} passages, {read} pieces read in {took}; {bytes} are kept");
+    if too_long > 0 {
+        eprintln!("{name}: {too_long} passages are too long for its window (context_window)");
+    }
+    if full {
+        eprintln!("{name}: there is no room to keep the rest: raise models.kept_disk_bytes");
+    }
+    Ok(())
+}

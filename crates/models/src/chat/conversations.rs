@@ -1,0 +1,138 @@
+//! Conversations that nobody waits for: their tokens, and what the model kept of them, in plain memory. In the model's
+//! own state they would be looked at with every token of everybody else. The ones used last stay, within a number of
+//! bytes.
+
+use super::llama::Token;
+
+/// What may go on.
+pub(super) struct Conversations {
+    most_bytes: usize,
+    /// The one that was used last is the last.
+    resting: Vec<Resting>,
+}
+
+/// A conversation, up to where it was computed.
+pub(super) struct Resting {
+    pub(super) tokens: Vec<Token>,
+    /// In llama.cpp's own form.
+    pub(super) state: Vec<u8>,
+}
+
+impl Conversations {
+    /// At most so many bytes.
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { most_bytes, resting: Vec::new() }
+    }
+
+    /// How many of a prompt's first tokens the best of them has.
+    pub(super) fn shared(&self, prompt: &[Token]) -> usize {
+        self.resting.iter().map(|resting| shared(&resting.tokens, prompt)).max().unwrap_or(0)
+    }
+
+    /// The one that has most of a prompt's first tokens. It stays if it has more than it shares: then it is another
+    /// conversation that only begins alike.
+    pub(super) fn take(&mut self, prompt: &[Token], restore: impl FnOnce(&Resting)) {
+        let best = (0..self.resting.len()).max_by_key(|&number| shared(&self.resting[number].tokens, prompt));
+        let Some(best) = best else { return };
+        let resting = self.resting.remove(best);
+        restore(&resting);
+        let shared = shared(&resting.tokens, prompt);
+        if resting.tokens.len() - shared > shared {
+            self.resting.push(resting);
+        }
+    }
+
+    /// Takes one in; those that it goes on from, and those used longest ago, make room.
+    pub(super) fn put(&mut self, conversation: Resting) {
+        self.resting.retain(|other| !conversation.tokens.starts_with(&other.tokens));
+        let is_known = self.resting.iter().any(|other| other.tokens.starts_with(&conversation.tokens));
+        if is_known || conversation.bytes() > self.most_bytes {
+            return;
+        }
+        self.resting.push(conversation);
+        while self.bytes() > self.most_bytes {
+            self.resting.remove(0);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.resting.iter().map(Resting::bytes).sum()
+    }
+}
+
+impl Resting {
+    fn bytes(&self) -> usize {
+        self.state.len() + size_of_val(self.tokens.as_slice()) + size_of::<Self>()
+    }
+}
+
+/// So many of the first tokens are the same. The last one of a prompt has always to be computed: what follows it is the
+/// answer.
+pub(super) fn shared(computed: &[Token], prompt: &[Token]) -> usize {
+    let prompt = &prompt[..prompt.len().saturating_sub(1)];
+    computed.iter().zip(prompt).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resting(tokens: &[Token]) -> Resting {
+        Resting { tokens: tokens.to_vec(), state: vec![0; 1_000] }
+    }
+
+    fn conversations(most: usize, tokens: &[&[Token]]) -> Conversations {
+        let mut conversations = Conversations::new(most * 1_100);
+        tokens.iter().for_each(|tokens| conversations.put(resting(tokens)));
+        conversations
+    }
+
+    fn taken(conversations: &mut Conversations, prompt: &[Token]) -> Option<Vec<Token>> {
+        let mut taken = None;
+        conversations.take(prompt, |resting| taken = Some(resting.tokens.clone()));
+        taken
+    }
+
+    fn all(conversations: &Conversations) -> Vec<&[Token]> {
+        conversations.resting.iter().map(|resting| resting.tokens.as_slice()).collect()
+    }
+
+    #[test]
+    fn a_conversation_that_goes_on_leaves_and_one_that_begins_alike_stays() {
+        let mut conversations = conversations(4, &[&[1, 2, 9, 9], &[1, 2, 3, 4, 5], &[7]]);
+        assert_eq!(conversations.shared(&[1, 2, 3, 4, 6, 7]), 4);
+        assert_eq!(taken(&mut conversations, &[1, 2, 3, 4, 6, 7]), Some(vec![1, 2, 3, 4, 5]));
+        assert_eq!(all(&conversations), [&[1, 2, 9, 9][..], &[7]]);
+        assert_eq!(taken(&mut conversations, &[1, 8]), Some(vec![1, 2, 9, 9]));
+        assert_eq!(all(&conversations), [&[7][..], &[1, 2, 9, 9]], "it was used last");
+    }
+
+    #[test]
+    fn what_a_conversation_goes_on_from_is_in_it_and_not_kept_twice() {
+        let mut conversations = conversations(4, &[&[1, 2], &[1, 2, 3]]);
+        conversations.put(resting(&[1, 2]));
+        assert_eq!(all(&conversations), [&[1, 2, 3]]);
+    }
+
+    #[test]
+    fn they_stay_within_their_bytes_and_those_used_longest_ago_go_first() {
+        let mut conversations = conversations(2, &[&[1], &[2]]);
+        taken(&mut conversations, &[1, 2, 3]);
+        conversations.put(resting(&[1, 2]));
+        conversations.put(resting(&[3]));
+        assert_eq!(all(&conversations), [&[1, 2][..], &[3]]);
+        conversations.put(Resting { tokens: vec![4], state: vec![0; 9_000] });
+        assert_eq!(all(&conversations).len(), 2);
+        assert!(conversations.bytes() <= 2_200);
+        for number in 10..1_000 {
+            conversations.put(resting(&[number]));
+            assert!(conversations.bytes() <= 2_200);
+        }
+    }
+
+    #[test]
+    fn the_last_token_of_a_prompt_is_always_computed() {
+        assert_eq!((shared(&[1, 2, 3], &[1, 2, 3]), shared(&[1, 2, 3], &[1]), shared(&[1], &[])), (2, 0, 0));
+        assert_eq!(conversations(4, &[]).shared(&[1]), 0);
+    }
+}

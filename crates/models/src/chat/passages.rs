@@ -1,0 +1,350 @@
+//! Prompts read piece by piece. Instructions come first and stay the same; each passage after them is computed once,
+//! as if it were the only one, and kept. A prompt whose passages are kept is joined from them, with their keys turned to
+//! where they stand, so that only what was said and asked has to be read.
+//!
+//! What is missing is computed in sequences of its own (strands), all after the same beginning (the base).
+
+mod check;
+mod disk;
+mod gathering;
+mod key;
+mod memory;
+mod rotation;
+mod state;
+mod store;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::llama::{Batch, Context, Sequence, Token};
+use super::prompt::Prompt;
+pub(super) use check::shape_of;
+pub(super) use gathering::Gathering;
+pub(super) use key::Key;
+pub(super) use rotation::{Pairs, Rotation};
+use state::{Piece, Shape, State};
+pub(super) use store::{Counts, Store};
+
+/// Strands that are computed at once.
+pub(super) const STRANDS: usize = 16;
+
+/// Tokens of the context for the base and the strands.
+pub(super) const TOKENS: usize = 2_048;
+
+/// What was computed before, and what is being computed.
+pub(super) struct Passages {
+    shape: Shape,
+    model: Key,
+    store: Store,
+    base: Base,
+    /// In the order in which they are computed.
+    strands: VecDeque<Strand>,
+    idle: Vec<Sequence>,
+    /// The latest turn that a strand was computed in.
+    turn: usize,
+}
+
+/// What all strands of the moment come after.
+struct Base {
+    sequence: Sequence,
+    tokens: Arc<[Token]>,
+    computed: usize,
+    /// What was kept of it, once it is computed.
+    state: Option<Arc<State>>,
+}
+
+/// A piece that is computed, or waits for that.
+struct Strand {
+    key: Key,
+    base: Arc<[Token]>,
+    tokens: Vec<Token>,
+    computed: usize,
+    /// Where it is computed; none while it waits.
+    sequence: Option<Sequence>,
+    /// Nobody asked for it yet.
+    ahead: bool,
+    /// Whose turn it is: prompts get one piece each, then the next one each.
+    turn: usize,
+}
+
+/// A part of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Of the base.
+    Base,
+    /// Of the strand with this key.
+    Strand(Key),
+}
+
+impl Passages {
+    /// None without sequences to compute in.
+    pub(super) fn new(shape: Shape, model: Key, store: Store, mut sequences: Vec<Sequence>) -> Option<Self> {
+        let base = Base { sequence: sequences.pop()?, tokens: Arc::from([]), computed: 0, state: None };
+        Some(Self { shape, model, store, base, strands: VecDeque::new(), idle: sequences, turn: 0 })
+    }
+
+    /// Looks for what is there of a prompt. It comes back if it has no pieces, or some that are too long.
+    pub(super) fn look(&mut self, prompt: Prompt) -> Result<Gathering, Prompt> {
+        let base = prompt.base();
+        let longest = prompt.pieces.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+        if base.is_empty() || longest == 0 || base.len() + longest > TOKENS {
+            return Err(prompt);
+        }
+        let resident =
+            self.base.state.clone().map(|state| (self.model.followed_by(&self.base.tokens), state));
+        Ok(Gathering::new(prompt, self.model, |key| match &resident {
+            Some((base, state)) if *base == key => Some(state.clone()),
+            _ => self.store.get(key),
+        }))
+    }
+
+    /// Begins to compute what a prompt lacks.
+    pub(super) fn want(&mut self, gathering: &Gathering) {
+        let base: Arc<[Token]> = Arc::from(gathering.prompt.base());
+        for (turn, (key, tokens)) in (self.turn..).zip(gathering.missing()) {
+            self.add(Strand::new(key, &base, tokens, turn, false));
+        }
+    }
+
+    /// Begins to compute, when there is time, what a prompt would lack; tells how many pieces that is, or none if
+    /// there is no room to keep them.
+    pub(super) fn want_ahead(&mut self, prompt: &Prompt) -> Option<usize> {
+        let base: Arc<[Token]> = Arc::from(prompt.base());
+        let key = self.model.followed_by(&base);
+        let mut wanted = 0;
+        for piece in &prompt.pieces {
+            let tokens = &prompt.tokens[piece.clone()];
+            let key = key.followed_by(tokens);
+            if base.len() + tokens.len() > TOKENS || self.store.has(key) {
+                continue;
+            }
+            if !self.store.has_room(self.shape.bytes(tokens.len())) {
+                return None;
+            }
+            self.add(Strand::new(key, &base, tokens, wanted, true));
+            wanted += 1;
+        }
+        Some(wanted)
+    }
+
+    /// Puts a strand where its turn is. One that is there already may come to be wanted sooner.
+    fn add(&mut self, mut strand: Strand) {
+        if let Some(place) = self.strands.iter().position(|other| other.key == strand.key) {
+            if strand.ahead || !self.strands[place].ahead {
+                return;
+            }
+            let Some(known) = self.strands.remove(place) else { return };
+            strand = Strand { ahead: false, turn: strand.turn, ..known };
+        }
+        let before = |other: &&Strand| (other.ahead, other.turn) <= (strand.ahead, strand.turn);
+        let place = self.strands.iter().take_while(before).count();
+        self.strands.insert(place, strand);
+    }
+
+    /// Whether something is to be computed; what nobody asked for counts only `ahead`.
+    pub(super) fn has_work(&self, ahead: bool) -> bool {
+        self.strands.iter().any(|strand| ahead || !strand.ahead)
+    }
+
+    /// Whether a piece is still to be computed.
+    pub(super) fn is_computing(&self, key: Key) -> bool {
+        self.strands.iter().any(|strand| strand.key == key)
+    }
+
+    /// Lets go of what nobody wants any more.
+    pub(super) fn retain(&mut self, context: &mut Context, wanted: impl Fn(Key) -> bool) {
+        let gone = |strand: &Strand| !strand.ahead && !wanted(strand.key);
+        while let Some(place) = self.strands.iter().position(gone) {
+            self.remove(context, place);
+        }
+    }
+
+    /// Adds to a batch what is computed next, at most so many tokens; what nobody asked for only `ahead`. All that are
+    /// computed at once come after the same base.
+    pub(super) fn fill(
+        &mut self,
+        context: &mut Context,
+        batch: &mut Batch,
+        mut room: usize,
+        ahead: bool,
+    ) -> Vec<(Part, usize)> {
+        let Some(first) = self.strands.iter().find(|strand| ahead || !strand.ahead) else {
+            return Vec::new();
+        };
+        if first.base != self.base.tokens {
+            let base = first.base.clone();
+            self.change_base(context, base);
+        }
+        if self.base.is_pending() {
+            let pending = &self.base.tokens[self.base.computed..];
+            let tokens = pending.len().min(room);
+            push(batch, self.base.sequence, self.base.computed, &pending[..tokens]);
+            return vec![(Part::Base, tokens)];
+        }
+        let mut parts = Vec::new();
+        for number in 0..self.strands.len() {
+            if room == 0 || !ahead && self.strands[number].ahead {
+                break;
+            }
+            let Some(sequence) = self.sequence_of(context, number) else { continue };
+            let strand = &self.strands[number];
+            let pending = &strand.tokens[strand.computed..];
+            let tokens = pending.len().min(room);
+            push(batch, sequence, strand.base.len() + strand.computed, &pending[..tokens]);
+            parts.push((Part::Strand(strand.key), tokens));
+            room -= tokens;
+            if !strand.ahead {
+                self.turn = self.turn.max(strand.turn);
+            }
+        }
+        parts
+    }
+
+    /// The sequence of a strand; one that has none gets one, if it fits and there is one.
+    fn sequence_of(&mut self, context: &mut Context, number: usize) -> Option<Sequence> {
+        let strand = &self.strands[number];
+        if strand.sequence.is_some() || strand.base != self.base.tokens {
+            return strand.sequence;
+        }
+        let running = self.strands.iter().filter(|strand| strand.sequence.is_some());
+        let taken = self.base.tokens.len() + running.map(|strand| strand.tokens.len()).sum::<usize>();
+        if taken + strand.tokens.len() > TOKENS {
+            return None;
+        }
+        let sequence = self.idle.pop()?;
+        context.share(self.base.sequence, sequence, strand.base.len());
+        self.strands[number].sequence = Some(sequence);
+        Some(sequence)
+    }
+
+    /// Strands after another base begin anew when it is their turn.
+    fn change_base(&mut self, context: &mut Context, tokens: Arc<[Token]>) {
+        for strand in &mut self.strands {
+            strand.computed = 0;
+            if let Some(sequence) = strand.sequence.take() {
+                context.cut(sequence, 0);
+                self.idle.push(sequence);
+            }
+        }
+        context.cut(self.base.sequence, 0);
+        let restored = self.store.find(self.model.followed_by(&tokens)).filter(|state| {
+            let joined = self.shape.join(&[Piece { state, computed_at: 0 }]);
+            context.restore(self.base.sequence, &joined)
+        });
+        self.base.computed = restored.as_ref().map_or(0, |_| tokens.len());
+        self.base.state = restored;
+        self.base.tokens = tokens;
+    }
+
+    /// So many tokens of a part were computed. If that was the last of it, its state is kept, and given.
+    pub(super) fn go_on(
+        &mut self,
+        context: &mut Context,
+        part: Part,
+        tokens: usize,
+    ) -> Option<(Key, Arc<State>)> {
+        let (key, sequence, base) = match part {
+            Part::Base => {
+                self.base.computed += tokens;
+                if self.base.is_pending() {
+                    return None;
+                }
+                (self.model.followed_by(&self.base.tokens), self.base.sequence, 0)
+            }
+            Part::Strand(key) => {
+                let strand = self.strands.iter_mut().find(|strand| strand.key == key)?;
+                strand.computed += tokens;
+                if strand.computed < strand.tokens.len() {
+                    return None;
+                }
+                (key, strand.sequence?, strand.base.len())
+            }
+        };
+        context.cut_front(sequence, base);
+        let state = context.state(sequence).and_then(|given| self.shape.read(&given));
+        if let Part::Strand(key) = part {
+            self.fail(context, key);
+        }
+        let state = Arc::new(state?);
+        if part == Part::Base {
+            self.base.state = Some(state.clone());
+        }
+        self.store.put(key, state.clone());
+        Some((key, state))
+    }
+
+    /// A batch was given up: what it has left behind of a part is computed again.
+    pub(super) fn take_back(&mut self, context: &mut Context, part: Part) {
+        match part {
+            Part::Base => {
+                if !context.cut(self.base.sequence, self.base.computed) {
+                    self.base.computed = 0;
+                }
+            }
+            Part::Strand(key) => {
+                let strand = self.strands.iter_mut().find(|strand| strand.key == key);
+                let Some(strand) = strand else { return };
+                let Some(sequence) = strand.sequence else { return };
+                if !context.cut(sequence, strand.base.len() + strand.computed) {
+                    strand.computed = 0;
+                    context.share(self.base.sequence, sequence, strand.base.len());
+                }
+            }
+        }
+    }
+
+    /// A part cannot be computed: whoever wants it has to do without.
+    pub(super) fn give_up(&mut self, context: &mut Context, part: Part) {
+        match part {
+            Part::Strand(key) => self.fail(context, key),
+            Part::Base => {
+                context.cut(self.base.sequence, 0);
+                self.base = Base { tokens: Arc::from([]), computed: 0, state: None, ..self.base };
+                while !self.strands.is_empty() {
+                    self.remove(context, 0);
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, context: &mut Context, key: Key) {
+        if let Some(place) = self.strands.iter().position(|strand| strand.key == key) {
+            self.remove(context, place);
+        }
+    }
+
+    fn remove(&mut self, context: &mut Context, place: usize) {
+        let strand = self.strands.remove(place);
+        if let Some(sequence) = strand.and_then(|strand| strand.sequence) {
+            context.cut(sequence, 0);
+            self.idle.push(sequence);
+        }
+    }
+
+    /// Puts a prompt whose pieces are all there into a sequence, up to what comes after them.
+    pub(super) fn join(&self, context: &mut Context, gathering: &Gathering, sequence: Sequence) -> bool {
+        let Some(pieces) = gathering.whole() else { return false };
+        context.restore(sequence, &self.shape.join(&pieces))
+    }
+}
+
+impl Strand {
+    fn new(key: Key, base: &Arc<[Token]>, tokens: &[Token], turn: usize, ahead: bool) -> Self {
+        Self { key, base: base.clone(), tokens: tokens.to_vec(), computed: 0, sequence: None, ahead, turn }
+    }
+}
+
+impl Base {
+    fn is_pending(&self) -> bool {
+        self.computed < self.tokens.len()
+    }
+}
+
+fn push(batch: &mut Batch, sequence: Sequence, place: usize, tokens: &[Token]) {
+    for (number, &token) in tokens.iter().enumerate() {
+        batch.push(sequence, place + number, token, false);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! States in files, one each, within a number of bytes; those used longest ago go first. A file is whole or it is not
+//! there: it is written under another name. What is damaged, or not what its name says, is deleted and never used.
+//! Several processes may use one folder: each finds what the others write, and keeps to the bound by itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::key::Key;
+use super::state::State;
+
+/// What a file begins with: the form it has.
+const FORM: &[u8; 8] = b"wsstate1";
+
+/// The form, the key, the tokens, and the checksum of these and of what follows.
+const HEAD_BYTES: usize = 8 + 32 + 4 + 4;
+
+/// What was being written for longer was left behind by somebody who was killed.
+const LEFT_BEHIND: Duration = Duration::from_secs(600);
+
+/// After so many files, it is looked what others have written.
+const FILES_BETWEEN_LOOKS: usize = 256;
+
+/// A folder of states.
+pub(super) struct Disk {
+    folder: PathBuf,
+    most_bytes: u64,
+    bytes: u64,
+    /// When each was used, and how large it is.
+    files: HashMap<Key, (SystemTime, u64)>,
+    by_use: BTreeMap<(SystemTime, Key), u64>,
+    written: usize,
+}
+
+impl Disk {
+    /// The states in a folder, which is made if it is not there.
+    pub(super) fn open(folder: PathBuf, most_bytes: u64) -> io::Result<Self> {
+        fs::create_dir_all(&folder)?;
+        let (files, by_use) = (HashMap::new(), BTreeMap::new());
+        let mut disk = Self { folder, most_bytes, bytes: 0, files, by_use, written: 0 };
+        disk.look()?;
+        disk.make_room();
+        Ok(disk)
+    }
+
+    pub(super) fn get(&mut self, key: Key) -> Option<State> {
+        let path = self.path(key);
+        let bytes = fs::read(&path).ok()?;
+        let Some(state) = unpack(key, &bytes) else {
+            tracing::warn!("{} was damaged and is deleted", path.display());
+            self.remove(key);
+            return None;
+        };
+        let now = SystemTime::now();
+        // Where the time cannot be set, the order is the one of this process.
+        let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(now));
+        self.note(key, now, bytes.len() as u64);
+        Some(state)
+    }
+
+    /// Whether there is a file for it, which may yet turn out to be damaged.
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.path(key).exists()
+    }
+
+    /// Takes note of a file that was written to its place.
+    pub(super) fn note_written(&mut self, key: Key, state: &State) -> io::Result<()> {
+        self.note(key, SystemTime::now(), size(state));
+        self.written += 1;
+        if self.written.is_multiple_of(FILES_BETWEEN_LOOKS) {
+            self.look()?;
+        }
+        self.make_room();
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.most_bytes
+    }
+
+    /// Takes note of all files that there are, whoever wrote them.
+    fn look(&mut self) -> io::Result<()> {
+        (self.bytes, self.files, self.by_use) = (0, HashMap::new(), BTreeMap::new());
+        for folder in fs::read_dir(&self.folder)?.flatten().filter(|entry| entry.path().is_dir()) {
+            for file in fs::read_dir(folder.path())?.flatten() {
+                let Ok(metadata) = file.metadata() else { continue };
+                let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                match name_of(&file.path()) {
+                    Some(key) => self.note(key, modified, metadata.len()),
+                    None if modified.elapsed().is_ok_and(|age| age > LEFT_BEHIND) => {
+                        let _ = fs::remove_file(file.path());
+                    }
+                    None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self) {
+        while self.bytes > self.most_bytes
+            && let Some((&(_, oldest), _)) = self.by_use.first_key_value()
+        {
+            self.remove(oldest);
+        }
+    }
+
+    fn note(&mut self, key: Key, used: SystemTime, size: u64) {
+        self.forget(key);
+        self.bytes += size;
+        self.files.insert(key, (used, size));
+        self.by_use.insert((used, key), size);
+    }
+
+    fn forget(&mut self, key: Key) {
+        if let Some((used, size)) = self.files.remove(&key) {
+            self.by_use.remove(&(used, key));
+            self.bytes -= size;
+        }
+    }
+
+    fn remove(&mut self, key: Key) {
+        let _ = fs::remove_file(self.path(key));
+        self.forget(key);
+    }
+
+    /// Where a state goes: in folders by the first digits, as no folder should have too many files.
+    pub(super) fn path(&self, key: Key) -> PathBuf {
+        let name = key.to_string();
+        self.folder.join(&name[..2]).join(format!("{name}.state"))
+    }
+}
+
+/// Writes a state to its place, for which nobody else has to wait.
+pub(super) fn write(path: &Path, key: Key, state: &State) -> io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let written = File::create(&part).and_then(|mut file| {
+        let (head, checksum) = head(key, state);
+        file.write_all(&head)?;
+        file.write_all(&checksum.to_le_bytes())?;
+        file.write_all(&state.bytes)
+    });
+    let moved = written.and_then(|()| fs::rename(&part, path));
+    if moved.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    moved
+}
+
+/// What a state takes as a file.
+pub(super) fn size(state: &State) -> u64 {
+    (HEAD_BYTES + state.bytes.len()) as u64
+}
+
+fn name_of(path: &Path) -> Option<Key> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".state")?;
+    Key::from_digits(name)
+}
+
+/// All that stands before the checksum, and the checksum.
+fn head(key: Key, state: &State) -> (Vec<u8>, u32) {
+    let tokens = u32::try_from(state.tokens).unwrap_or(u32::MAX);
+    let head = [FORM.as_slice(), key.as_bytes(), &tokens.to_le_bytes()].concat();
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&head), &state.bytes);
+    (head, checksum)
+}
+
+fn unpack(key: Key, mut file: &[u8]) -> Option<State> {
+    let mut before = [0; HEAD_BYTES];
+    file.read_exact(&mut before).ok()?;
+    let tokens = usize::try_from(u32::from_le_bytes(before[40..44].try_into().ok()?)).ok()?;
+    let state = State { tokens, bytes: file.to_vec() };
+    let (expected, checksum) = head(key, &state);
+    (before[..44] == expected && before[44..] == checksum.to_le_bytes()).then_some(state)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! A prompt and what is there of it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::key::Key;
+use super::state::{Piece, State};
+use crate::chat::llama::Token;
+use crate::chat::prompt::Prompt;
+
+/// A state, or the place for one.
+type Found = (Key, Option<Arc<State>>);
+
+/// A prompt whose pieces are gathered.
+pub(crate) struct Gathering {
+    pub(crate) prompt: Prompt,
+    base: Found,
+    pieces: Vec<Found>,
+    /// So many of its tokens were there from the beginning.
+    cached: usize,
+}
+
+impl Gathering {
+    /// Looks for the pieces of a prompt.
+    pub(super) fn new(prompt: Prompt, model: Key, mut get: impl FnMut(Key) -> Option<Arc<State>>) -> Self {
+        let base = model.followed_by(prompt.base());
+        let key = |piece: &Range<usize>| base.followed_by(&prompt.tokens[piece.clone()]);
+        let mut pieces: Vec<_> = prompt.pieces.iter().map(|piece| (key(piece), get(key(piece)))).collect();
+        let base = (base, get(base));
+        // Without the base nothing can be joined. It comes with any piece that is computed, such as the shortest.
+        let shortest = prompt.pieces.iter().enumerate().min_by_key(|(_, piece)| piece.len());
+        if let (None, Some((shortest, _))) = (&base.1, shortest) {
+            pieces[shortest].1 = None;
+        }
+        let there = |(piece, (_, state)): (&Range<usize>, &Found)| state.as_ref().map_or(0, |_| piece.len());
+        let cached = prompt.pieces.iter().zip(&pieces).map(there).sum::<usize>();
+        let cached = cached + base.1.as_ref().map_or(0, |_| prompt.base().len());
+        Self { prompt, base, pieces, cached }
+    }
+
+    /// So many of its tokens were there from the beginning.
+    pub(crate) fn cached(&self) -> usize {
+        self.cached
+    }
+
+    /// The keys and tokens of the pieces that are missing.
+    pub(super) fn missing(&self) -> impl Iterator<Item = (Key, &[Token])> {
+        let pieces = self.prompt.pieces.iter().zip(&self.pieces).filter(|(_, (_, state))| state.is_none());
+        pieces.map(|(piece, (key, _))| (*key, &self.prompt.tokens[piece.clone()]))
+    }
+
+    /// Whether it waits for a piece.
+    pub(crate) fn wants(&self, key: Key) -> bool {
+        self.pieces.iter().any(|(own, state)| *own == key && state.is_none())
+    }
+
+    /// Whether something that it waits for is not computed by anybody. The base is computed before any piece.
+    pub(crate) fn is_stuck(&self, is_computing: impl Fn(Key) -> bool) -> bool {
+        let mut missing = self.pieces.iter().filter(|(_, state)| state.is_none()).peekable();
+        let base_alone = self.base.1.is_none() && missing.peek().is_none();
+        base_alone || missing.any(|(key, _)| !is_computing(*key))
+    }
+
+    /// Takes in a piece that was computed, if it is one of its own.
+    pub(crate) fn take(&mut self, key: Key, state: &Arc<State>) {
+        let own = self
+            .pieces
+            .iter_mut()
+            .chain([&mut self.base])
+            .filter(|(own, state)| *own == key && state.is_none());
+        own.for_each(|(_, place)| *place = Some(state.clone()));
+    }
+
+    /// Whether all of it is there.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.base.1.is_some() && self.pieces.iter().all(|(_, state)| state.is_some())
+    }
+
+    /// What it is joined from, if all of it is there.
+    pub(super) fn whole(&self) -> Option<Vec<Piece<'_>>> {
+        let computed_at = self.prompt.base().len();
+        let base = Piece { state: self.base.1.as_deref()?, computed_at: 0 };
+        let pieces =
+            self.pieces.iter().map(|(_, state)| Some(Piece { state: state.as_deref()?, computed_at }));
+        [Some(base)].into_iter().chain(pieces).collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! Kept passages against prompts that are read as a whole, with the real small model.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::llama::{ContextSize, Decoded, Weights};
+use super::super::tests;
+use super::*;
+use crate::chat::Keep;
+use crate::chat::llama::Parse;
+
+const INSTRUCTIONS: &str =
+    "You answer questions about software from the passages that you are given, and from nothing else.\n";
+const PASSAGES: [&str; 3] = [
+    "A mutex is a lock that at most one thread holds at a time. Whoever wants it while it is held waits.\n",
+    "The journal keeps the logs of running prompts. Each batch is written before any reader sees it.\n",
+    "Port 8080 is where the server listens unless the settings say otherwise, on loopback alone.\n",
+];
+const QUESTION: &str = "Question: what is a mutex?\nAnswer:";
+
+/// A context, and two sequences of it beside those of the passages.
+struct Bench {
+    context: Context,
+    passages: Passages,
+    whole: Sequence,
+    joined: Sequence,
+}
+
+impl Bench {
+    fn new(weights: &Arc<Weights>, folder: Option<&Path>) -> Self {
+        let size = ContextSize { tokens: 4_096, batch: 512, sequences: 10, threads: 1 };
+        let mut context = Context::new(weights.clone(), size).unwrap();
+        let mut sequences: Vec<_> = context.sequences().collect();
+        let shape = shape_of(&mut context, [sequences[0], sequences[1]]).unwrap();
+        let (whole, joined) = (sequences.pop().unwrap(), sequences.pop().unwrap());
+        let keep = Keep { passages: true, memory_bytes: 64 << 20, disk_bytes: 1 << 30 };
+        let store = Store::open(folder.map(PathBuf::from), keep, Arc::default());
+        let passages = Passages::new(shape, Key::of_model(&["a model"]), store, sequences).unwrap();
+        Self { context, passages, whole, joined }
+    }
+
+    /// What follows a prompt that is read as a whole.
+    fn read_whole(&mut self, prompt: &Prompt) -> Vec<f32> {
+        self.context.cut(self.whole, 0);
+        self.read(self.whole, 0, &prompt.tokens)
+    }
+
+    /// What follows a prompt that is joined from its pieces, and how many of its tokens were there before.
+    fn read_joined(&mut self, prompt: &Prompt) -> (Vec<f32>, usize) {
+        let gathering = self.gather(prompt);
+        self.context.cut(self.joined, 0);
+        assert!(self.passages.join(&mut self.context, &gathering, self.joined));
+        let place = prompt.after_pieces();
+        (self.read(self.joined, place, &prompt.tokens[place..]), gathering.cached())
+    }
+
+    fn gather(&mut self, prompt: &Prompt) -> Gathering {
+        let mut gathering = self.passages.look(prompt.clone()).expect("it has pieces");
+        self.passages.want(&gathering);
+        while !gathering.is_whole() {
+            let mut batch = Batch::default();
+            let parts = self.passages.fill(&mut self.context, &mut batch, 512, false);
+            assert_eq!(self.context.decode(&mut batch, &|| false), Decoded::Done);
+            for (part, tokens) in parts {
+                if let Some((key, state)) = self.passages.go_on(&mut self.context, part, tokens) {
+                    gathering.take(key, &state);
+                }
+            }
+        }
+        gathering
+    }
+
+    fn read(&mut self, sequence: Sequence, place: usize, tokens: &[Token]) -> Vec<f32> {
+        let (mut batch, mut last) = (Batch::default(), 0);
+        for (number, &token) in tokens.iter().enumerate() {
+            last = batch.push(sequence, place + number, token, number + 1 == tokens.len());
+        }
+        assert_eq!(self.context.decode(&mut batch, &|| false), Decoded::Done);
+        self.context.logits(last).unwrap().to_vec()
+    }
+}
+
+fn prompt(weights: &Weights, passages: &[&str]) -> Prompt {
+    let tokens_of = |text| weights.vocabulary().tokens(text, Parse::Plain).unwrap();
+    let (mut tokens, mut pieces) = (tokens_of(INSTRUCTIONS), Vec::new());
+    for passage in passages {
+        let place = tokens.len();
+        tokens.extend(tokens_of(passage));
+        pieces.push(place..tokens.len());
+    }
+    tokens.extend(tokens_of(QUESTION));
+    Prompt { tokens, pieces, answer_tokens: 10 }
+}
+
+/// The largest difference, measured by how far the numbers lie apart.
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    let (least, most) =
+        a.iter().fold((f32::MAX, f32::MIN), |(least, most), &one| (least.min(one), most.max(one)));
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / (most - least)
+}
+
+fn likeliest(logits: &[f32]) -> usize {
+    (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap()
+}
+
+#[test]
+fn one_passage_right_after_the_instructions_is_as_if_the_whole_prompt_were_read() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    for passage in PASSAGES {
+        let prompt = prompt(&weights, &[passage]);
+        let whole = bench.read_whole(&prompt);
+        bench.context.cut(bench.whole, 0);
+        let (joined, _) = bench.read_joined(&prompt);
+        assert!(difference(&whole, &joined) < 1e-4, "{}", difference(&whole, &joined));
+        assert_eq!(likeliest(&whole), likeliest(&joined), "{passage}");
+        // Where others have taken the first places of the context, numbers are added up in another order.
+        bench.context.cut(bench.joined, 0);
+        bench.read_whole(&prompt);
+        let (beside, _) = bench.read_joined(&prompt);
+        assert!(difference(&whole, &beside) < 0.05, "{}", difference(&whole, &beside));
+        bench.context.cut(bench.joined, 0);
+    }
+}
+
+#[test]
+fn what_was_kept_is_as_if_it_were_computed_now() {
+    let weights = tests::weights();
+    let folder = tempfile::tempdir().unwrap();
+    let prompt = prompt(&weights, &PASSAGES);
+    let (fresh, cached) = Bench::new(&weights, Some(folder.path())).read_joined(&prompt);
+    assert_eq!(cached, 0);
+    // Another process finds the files: whoever is dropped has written them.
+    let mut later = Bench::new(&weights, Some(folder.path()));
+    let (restored, cached) = later.read_joined(&prompt);
+    assert_eq!(cached, prompt.after_pieces());
+    assert!(difference(&fresh, &restored) < 1e-4, "{}", difference(&fresh, &restored));
+    let given = later.context.state(later.whole);
+    assert!(given.is_none_or(|given| later.passages.shape.read(&given).is_none()), "it is empty");
+    // To the last bit: what is put into a sequence is what comes out of it.
+    let gathering = later.gather(&prompt);
+    let joined = later.passages.shape.join(&gathering.whole().unwrap());
+    assert!(later.context.restore(later.whole, &joined));
+    let given = later.context.state(later.whole).unwrap();
+    assert!(later.passages.shape.read(&given) == later.passages.shape.read(&joined));
+    assert!(fs::read_dir(folder.path()).unwrap().count() > 0);
+}
+
+#[test]
+fn passages_serve_in_any_order_and_a_changed_one_is_another() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    let [a, b, c] = PASSAGES;
+    let first = prompt(&weights, &[a, b, c]);
+    assert_eq!(bench.read_joined(&first).1, 0);
+    let turned = prompt(&weights, &[c, a, b]);
+    assert_eq!(bench.read_joined(&turned).1, turned.after_pieces());
+    let changed = b.replace("Each batch", "No batch");
+    let changed = prompt(&weights, &[a, &changed, c]);
+    let piece = changed.pieces[1].len();
+    assert_eq!(bench.read_joined(&changed).1, changed.after_pieces() - piece);
+}
+
+#[test]
+fn tokens_that_lie_scattered_in_the_context_are_kept_in_their_order() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    let prompt = prompt(&weights, &PASSAGES);
+    let orderly = bench.read_whole(&prompt);
+    let given = bench.context.state(bench.whole).unwrap();
+    // Two sequences take turns, then one goes and leaves its gaps to a third.
+    bench.context.cut(bench.whole, 0);
+    for (number, &token) in prompt.tokens.iter().enumerate() {
+        bench.read(bench.joined, number, &[token]);
+        bench.read(bench.whole, number, &[token]);
+    }
+    let half = prompt.tokens.len() / 2;
+    bench.context.cut(bench.joined, half);
+    bench.context.cut(bench.joined, 0);
+    let scattered = bench.read_whole(&prompt);
+    let shape = &bench.passages.shape;
+    let scattered_state = shape.read(&bench.context.state(bench.whole).unwrap()).unwrap();
+    let orderly_state = shape.read(&given).unwrap();
+    let differences = shape.differences(&orderly_state, &scattered_state, 0);
+    assert!(differences.iter().all(|&difference| difference < 0.1), "{differences:?}");
+    assert!(difference(&orderly, &scattered) < 0.01);
+}

@@ -1,0 +1,180 @@
+//! A batch: what goes into it, and what comes of it.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::Worker;
+use crate::chat::crowd::Watch;
+use crate::chat::llama::Decoded;
+use crate::chat::passages::Part;
+
+/// Tokens that are computed together while nobody's answer waits for them.
+pub(in crate::chat) const BATCH: usize = 512;
+
+/// Tokens of prompts that are computed together while answers are written, which wait for them that long.
+const BATCH_BETWEEN_TOKENS: usize = 32;
+
+/// What somebody has in a batch.
+#[derive(Clone, Copy)]
+struct Share {
+    of: Of,
+    tokens: usize,
+    /// The number of its last token, if an answer goes on from there.
+    output: Option<usize>,
+}
+
+/// Whose it is.
+#[derive(Clone, Copy)]
+enum Of {
+    /// A prompt or an answer, by the number of its sequence.
+    Prompt(usize),
+    /// A passage that prompts wait for, or may come to want.
+    Passage(Part),
+}
+
+impl Worker {
+    /// Computes a batch and lets answers go on from it.
+    pub(super) fn compute(&mut self) {
+        let shares = self.fill_batch();
+        if shares.is_empty() {
+            return;
+        }
+        let started = Instant::now();
+        self.context.set_threads(self.threads.next(started));
+        let watch = self.threads.watch(started);
+        let is_ahead = self.is_idle();
+        // Whoever writes is left alone: a token is over soon, and others would have to compute theirs again.
+        let readers = shares.iter().filter(|share| share.tokens > 1).filter_map(|share| match share.of {
+            Of::Prompt(slot) => self.answers[slot].as_ref(),
+            Of::Passage(_) => None,
+        });
+        let gatherers = self
+            .gathering
+            .iter()
+            .zip(&self.answers)
+            .filter_map(|(prompt, answer)| answer.as_ref().filter(|_| prompt.is_some()));
+        let readers: Vec<_> = readers.chain(gatherers).collect();
+        let give_up = || {
+            self.stop.load(Ordering::Relaxed)
+                || readers.iter().any(|answer| answer.listener().has_left())
+                || is_ahead && self.jobs.asking.load(Ordering::Relaxed) > 0
+                || watch.as_ref().is_some_and(Watch::is_crowded)
+        };
+        let decoded = self.context.decode(&mut self.batch, &give_up);
+        let was_crowded = watch.is_some_and(Watch::was_crowded);
+        for share in shares {
+            match decoded {
+                Decoded::Done => self.go_on(share),
+                Decoded::GivenUp => self.take_back(share),
+                Decoded::Failed(code) => self.failed(share, code),
+            }
+        }
+        match was_crowded {
+            true => self.threads.give_way(Instant::now()),
+            false => self.threads.went_well(),
+        }
+    }
+
+    /// One token for each answer that is written; then prompts that are read and passages that they wait for, beginning
+    /// with another one each time.
+    fn fill_batch(&mut self) -> Vec<Share> {
+        self.batch.clear();
+        let slots = self.kept.len();
+        let pending = |worker: &Self, slot: usize| match &worker.answers[slot] {
+            Some(_) => worker.kept[slot].pending().len(),
+            None => 0,
+        };
+        let writing: Vec<_> = (0..slots).filter(|&slot| pending(self, slot) == 1).collect();
+        let mut room = if writing.is_empty() { BATCH } else { BATCH_BETWEEN_TOKENS };
+        let mut shares: Vec<_> = writing.into_iter().map(|slot| self.add(slot, 1)).collect();
+        let mut first = None;
+        for step in 0..=slots {
+            // The last one stands for all passages.
+            let reader = (self.turn + step) % (slots + 1);
+            let added = if reader == slots {
+                self.add_passages(room)
+            } else {
+                let tokens = pending(self, reader);
+                if tokens > 1 && room > 0 { vec![self.add(reader, tokens.min(room))] } else { Vec::new() }
+            };
+            if !added.is_empty() {
+                first = first.or(Some(reader));
+            }
+            room -= added.iter().map(|share| share.tokens).sum::<usize>();
+            shares.extend(added);
+        }
+        self.turn = first.map_or(self.turn, |first| first + 1);
+        shares
+    }
+
+    fn add(&mut self, slot: usize, tokens: usize) -> Share {
+        let kept = &self.kept[slot];
+        let is_whole = tokens == kept.pending().len();
+        let mut output = None;
+        for (number, &token) in kept.pending()[..tokens].iter().enumerate() {
+            let is_last = is_whole && number + 1 == tokens;
+            let place = self.batch.push(self.sequences[slot], kept.computed + number, token, is_last);
+            output = is_last.then_some(place);
+        }
+        Share { of: Of::Prompt(slot), tokens, output }
+    }
+
+    fn add_passages(&mut self, room: usize) -> Vec<Share> {
+        let ahead = self.is_idle();
+        let Some(passages) = self.passages.as_mut().filter(|_| room > 0) else { return Vec::new() };
+        let parts = passages.fill(&mut self.context, &mut self.batch, room, ahead);
+        let share = |(part, tokens)| Share { of: Of::Passage(part), tokens, output: None };
+        parts.into_iter().map(share).collect()
+    }
+
+    fn go_on(&mut self, share: Share) {
+        let slot = match share.of {
+            Of::Prompt(slot) => slot,
+            Of::Passage(part) => return self.go_on_with_passage(part, share.tokens),
+        };
+        let kept = &mut self.kept[slot];
+        kept.computed += share.tokens;
+        let (Some(output), Some(answer)) = (share.output, &mut self.answers[slot]) else { return };
+        let vocabulary = self.context.weights().vocabulary();
+        match answer.go_on(self.context.logits(output), vocabulary) {
+            Some(token) => kept.tokens.push(token),
+            None => self.rest(slot),
+        }
+    }
+
+    fn go_on_with_passage(&mut self, part: Part, tokens: usize) {
+        let Some(passages) = &mut self.passages else { return };
+        let Some((key, state)) = passages.go_on(&mut self.context, part, tokens) else { return };
+        self.gathering.iter_mut().flatten().for_each(|gathering| gathering.take(key, &state));
+        (0..self.gathering.len()).for_each(|slot| self.join(slot));
+    }
+
+    /// What a batch that was given up has left behind is computed again.
+    fn take_back(&mut self, share: Share) {
+        match share.of {
+            Of::Prompt(slot) => {
+                let kept = &mut self.kept[slot];
+                if !self.context.cut(self.sequences[slot], kept.computed) {
+                    kept.computed = 0;
+                }
+            }
+            Of::Passage(part) => {
+                if let Some(passages) = &mut self.passages {
+                    passages.take_back(&mut self.context, part);
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, share: Share, code: i32) {
+        match share.of {
+            Of::Prompt(slot) => self.fail(slot, code),
+            Of::Passage(part) => {
+                if let Some(passages) = &mut self.passages {
+                    passages.give_up(&mut self.context, part);
+                }
+                (0..self.gathering.len()).for_each(|slot| self.join(slot));
+            }
+        }
+    }
+}

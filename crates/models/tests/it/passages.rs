@@ -1,0 +1,243 @@
+//! Passages that the chat model keeps, through its port and with the real small model.
+
+#![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::{
+    ChunkId, DocumentId, FailureKind, Model, ModelEvent, Passage, Provider, Request, Timestamp, Turn, Usage,
+};
+use futures::{FutureExt, StreamExt};
+use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile};
+use models::files::{Files, Manifest};
+use testing::models_folder;
+
+const KEEP: Keep = Keep { passages: true, memory_bytes: 128 << 20, disk_bytes: 1 << 30 };
+const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None, keep: KEEP };
+
+/// The small model, with a folder for what it keeps or without.
+fn provider(limits: Limits, folder: Option<&Path>) -> LlamaProvider {
+    let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();
+    let path = Files::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"));
+    let file = ModelFile { path, sha256: model.files.first().map(|file| file.sha256) };
+    let called = Model { provider: "local".into(), model: "small".into() };
+    LlamaProvider::find_and_open(called, || Ok(file), folder.map(Path::to_owned), limits)
+}
+
+fn passage(title: &str, text: &str) -> Passage {
+    Passage {
+        chunk: ChunkId::new(Timestamp::from_micros(0)),
+        document: DocumentId::new(Timestamp::from_micros(0)),
+        title: title.to_owned(),
+        repo_url: None,
+        file_path: Some("guide.md".to_owned()),
+        url: None,
+        section: None,
+        subsection: None,
+        lines: None,
+        chars: None,
+        text: text.to_owned(),
+        score: 0.5,
+    }
+}
+
+fn passages() -> Vec<Passage> {
+    vec![
+        passage("Locks", "A mutex is a lock that at most one thread holds at a time. Others wait for it."),
+        passage(
+            "Journal",
+            "The journal keeps the logs of running prompts. Batches are written before they are read.",
+        ),
+        passage("Ports", "The server listens on port 8080 unless the settings say otherwise."),
+    ]
+}
+
+/// So many passages of about so many tokens, which nobody has read before.
+fn long_passages(seed: usize, count: usize, tokens: usize) -> Vec<Passage> {
+    let text = |number: usize| format!("{seed} {number} {}", "A prompt is a log. ".repeat(tokens / 6));
+    (0..count).map(|number| passage("Notes", &text(number))).collect()
+}
+
+fn request(question: &str, passages: Vec<Passage>) -> Request {
+    Request {
+        system: "You answer questions about software from the passages, in one sentence.".to_owned(),
+        question: question.to_owned(),
+        passages,
+        max_tokens: 8,
+        ..Request::default()
+    }
+}
+
+/// The answer, and what was counted: tokens of the prompt, and of these not read anew.
+async fn ask(provider: &LlamaProvider, request: Request) -> (String, u64, u64) {
+    let events: Vec<_> = provider.stream(Arc::new(request)).map(Result::unwrap).collect().await;
+    assert!(matches!(events.last(), Some(ModelEvent::Finish(_))), "{events:?}");
+    let (mut text, mut counted) = (String::new(), Usage::default());
+    for event in events {
+        match event {
+            ModelEvent::Text(piece) => text.push_str(&piece),
+            ModelEvent::Usage(usage) => counted = usage,
+            _ => {}
+        }
+    }
+    (text, counted.input.unwrap(), counted.cached.unwrap())
+}
+
+#[tokio::test]
+async fn passages_that_were_read_before_are_not_read_again_in_whatever_order_they_come() {
+    let provider = provider(LIMITS, None);
+    let (answer, input, cached) = ask(&provider, request("What is a mutex?", passages())).await;
+    assert!(!answer.is_empty() && cached == 0);
+    let mut turned = passages();
+    turned.rotate_left(1);
+    let (_, other_input, cached) = ask(&provider, request("Which port is it?", turned)).await;
+    assert!(other_input - cached < 30, "only the question was read: {other_input} {cached}");
+    let (again, _, cached) = ask(&provider, request("What is a mutex?", passages())).await;
+    assert_eq!(again, answer);
+    assert!(input - cached < 30, "{input} {cached}");
+    let kept = provider.standing().kept.unwrap();
+    assert!(kept.hits >= 6 && kept.misses > 0 && kept.memory_bytes > 100_000, "{kept:?}");
+}
+
+#[tokio::test]
+async fn a_passage_that_was_changed_is_read_anew() {
+    let provider = provider(LIMITS, None);
+    ask(&provider, request("What is a mutex?", passages())).await;
+    let mut changed = passages();
+    changed[2].text = changed[2].text.replace("8080", "9090");
+    let tokens = provider.count_tokens(&changed[2].text) as u64;
+    let (_, input, cached) = ask(&provider, request("Which port is it?", changed)).await;
+    assert!((tokens..tokens + 50).contains(&(input - cached)), "{tokens} {input} {cached}");
+}
+
+#[tokio::test]
+async fn what_was_kept_in_files_serves_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (answer, ..) =
+        ask(&provider(LIMITS, Some(folder.path())), request("What is a mutex?", passages())).await;
+    let later = provider(LIMITS, Some(folder.path()));
+    let (again, input, cached) = ask(&later, request("What is a mutex?", passages())).await;
+    assert_eq!(again, answer);
+    assert!(input - cached < 30, "{input} {cached}");
+    assert!(later.standing().kept.unwrap().disk_bytes > 100_000);
+}
+
+#[tokio::test]
+async fn a_prompt_is_read_as_a_whole_where_that_is_wanted() {
+    let whole = Limits { keep: Keep { passages: false, ..KEEP }, ..LIMITS };
+    let provider = provider(whole, None);
+    ask(&provider, request("What is a mutex?", passages())).await;
+    let mut turned = passages();
+    turned.rotate_left(1);
+    let (_, input, cached) = ask(&provider, request("Which port is it?", turned.clone())).await;
+    assert!(cached < input / 2, "no more than the instructions: {input} {cached}");
+    assert_eq!(provider.standing().kept, None);
+    let ahead = provider.read_ahead(Arc::new(request("", turned))).await;
+    assert_eq!(ahead, Ok(Ahead::Never));
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_from_where_it_was() {
+    let provider = provider(LIMITS, None);
+    let (answer, input, _) = ask(&provider, request("What is a mutex?", passages())).await;
+    // Somebody else asks in between.
+    ask(&provider, request("Which port is it?", long_passages(1, 2, 50))).await;
+    let turn = Turn { question: "What is a mutex?".to_owned(), answer };
+    let next = Request { history: vec![turn], ..request("And who waits for it?", passages()) };
+    let (_, _, cached) = ask(&provider, next).await;
+    assert!(cached >= input, "the first question and its answer were read before: {cached} {input}");
+}
+
+#[tokio::test]
+async fn what_is_read_ahead_is_there_when_it_is_asked_about() {
+    let provider = provider(LIMITS, None);
+    let about = || Arc::new(request("", passages()));
+    // Three passages and their numbers.
+    assert_eq!(provider.read_ahead(about()).await, Ok(Ahead::Kept(6)));
+    assert_eq!(provider.read_ahead(about()).await, Ok(Ahead::Kept(0)));
+    let (_, input, cached) = ask(&provider, request("What is a mutex?", passages())).await;
+    assert!(input - cached < 30, "{input} {cached}");
+    let too_long = Arc::new(request("", long_passages(1, 10, 1_000)));
+    assert_eq!(provider.read_ahead(too_long).await, Ok(Ahead::TooLong));
+}
+
+#[tokio::test]
+async fn nothing_is_read_ahead_that_there_is_no_room_to_keep() {
+    let little = Limits { keep: Keep { memory_bytes: 2 << 20, ..KEEP }, ..LIMITS };
+    let provider = provider(little, None);
+    let about = |seed| Arc::new(request("", long_passages(seed, 1, 60)));
+    let mut outcomes = Vec::new();
+    for seed in 0..3 {
+        outcomes.push(provider.read_ahead(about(seed)).await.unwrap());
+    }
+    assert_eq!(outcomes.last(), Some(&Ahead::Full), "{outcomes:?}");
+    let kept = provider.standing().kept.unwrap();
+    assert!(kept.memory_bytes <= 1 << 20, "{kept:?}");
+    // Whoever asks is answered all the same.
+    assert!(!ask(&provider, request("What is a log?", long_passages(9, 3, 60))).await.0.is_empty());
+}
+
+#[tokio::test]
+async fn a_question_goes_before_what_is_read_ahead() {
+    let provider = Arc::new(provider(LIMITS, None));
+    ask(&provider, request("Hi", Vec::new())).await;
+    let mut ahead = tokio::spawn({
+        let provider = provider.clone();
+        async move { provider.read_ahead(Arc::new(request("", long_passages(1, 5, 400)))).await }
+    });
+    // The first piece is kept: it is at work.
+    while provider.standing().kept.unwrap().memory_bytes == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!ask(&provider, request("What is a mutex?", passages())).await.0.is_empty());
+    assert!((&mut ahead).now_or_never().is_none(), "the rest is still to be read");
+    assert_eq!(ahead.await.unwrap(), Ok(Ahead::Kept(10)));
+}
+
+#[tokio::test]
+async fn whoever_leaves_while_passages_are_read_stops_that_within_200_milliseconds() {
+    let provider = provider(Limits { answers: 1, waiting: 0, ..LIMITS }, None);
+    ask(&provider, request("Hi", Vec::new())).await;
+    // Others may have the processor for a while: the best of a few counts.
+    let mut soonest = Duration::MAX;
+    for seed in 0..5 {
+        let passages = || long_passages(seed, 5, 800);
+        let mut stream = provider.stream(Arc::new(request("What is a log?", passages())));
+        // It gives a sign of life while it reads.
+        while stream.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
+        let left = Instant::now();
+        drop(stream);
+        // The only place is free again as soon as the model has let go.
+        loop {
+            let mut stream = provider.stream(Arc::new(request("Hi", Vec::new())));
+            match stream.next().await.unwrap() {
+                Ok(_) => break,
+                Err(failure) => assert_eq!(failure.kind, FailureKind::Overloaded),
+            }
+            tokio::task::yield_now().await;
+        }
+        soonest = soonest.min(left.elapsed());
+        if soonest < Duration::from_millis(200) {
+            return;
+        }
+    }
+    panic!("the model let go after {soonest:?}");
+}
+
+#[tokio::test]
+async fn a_short_prompt_does_not_wait_until_all_of_a_long_one_is_read() {
+    let provider = provider(LIMITS, None);
+    ask(&provider, request("Hi", Vec::new())).await;
+    let mut long = provider.stream(Arc::new(request("What is a log?", long_passages(1, 9, 400))));
+    while long.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
+    let others = (2..5).map(|seed| ask(&provider, request("What is a log?", long_passages(seed, 1, 40))));
+    for (answer, ..) in futures::future::join_all(others).await {
+        assert!(!answer.is_empty());
+    }
+    while let Some(Some(event)) = long.next().now_or_never() {
+        assert!(!matches!(event.unwrap(), ModelEvent::Finish(_)), "it is still at it");
+    }
+    assert!(long.any(|event| async { matches!(event.unwrap(), ModelEvent::Finish(_)) }).await);
+}
