@@ -333,15 +333,8 @@ impl Worker {
         self.kept[slot].tokens = prompt.tokens;
     }
 
-    /// Tells those who have nothing to read yet that they are not forgotten.
     fn give_signs(&mut self) {
-        if self.last_sign.elapsed() < SIGN_OF_LIFE {
-            return;
-        }
-        self.last_sign = Instant::now();
-        let in_queue = self.waiting.iter().map(|(_, answer)| answer);
-        let running = self.answers.iter().flatten().filter(|answer| answer.is_empty());
-        in_queue.chain(running).for_each(|answer| answer.listener().waits());
+        self.last_sign = give_signs(self.last_sign, &self.waiting, &self.answers);
     }
 
     fn fail(&mut self, slot: usize, code: i32) {
@@ -353,4 +346,16 @@ impl Worker {
             answer.into_listener().fail(Failure::new(FailureKind::Internal, message));
         }
     }
+}
+
+/// Tells those who have nothing to read yet that they are not forgotten, if the last sign of that was a while ago. Tells
+/// when the last one was.
+fn give_signs(last: Instant, waiting: &VecDeque<(Prompt, Answer)>, answers: &[Option<Answer>]) -> Instant {
+    if last.elapsed() < SIGN_OF_LIFE {
+        return last;
+    }
+    let in_queue = waiting.iter().map(|(_, answer)| answer);
+    let running = answers.iter().flatten().filter(|answer| answer.is_empty());
+    in_queue.chain(running).for_each(|answer| answer.listener().waits());
+    Instant::now()
 }

@@ -1,9 +1,10 @@
 //! A batch: what goes into it, and what comes of it.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::Worker;
+use super::{Worker, give_signs};
 use crate::chat::crowd::Watch;
 use crate::chat::llama::Decoded;
 use crate::chat::passages::Part;
@@ -54,13 +55,17 @@ impl Worker {
             .zip(&self.answers)
             .filter_map(|(prompt, answer)| answer.as_ref().filter(|_| prompt.is_some()));
         let readers: Vec<_> = readers.chain(gatherers).collect();
+        // A batch may take long where others want the processors.
+        let last_sign = Cell::new(self.last_sign);
         let give_up = || {
+            last_sign.set(give_signs(last_sign.get(), &self.waiting, &self.answers));
             self.stop.load(Ordering::Relaxed)
                 || readers.iter().any(|answer| answer.listener().has_left())
                 || is_ahead && self.jobs.asking.load(Ordering::Relaxed) > 0
                 || watch.as_ref().is_some_and(Watch::is_crowded)
         };
         let decoded = self.context.decode(&mut self.batch, &give_up);
+        self.last_sign = last_sign.get();
         let was_crowded = watch.is_some_and(Watch::was_crowded);
         for share in shares {
             match decoded {
