@@ -151,7 +151,7 @@ async fn ten_turns_are_sent_within_the_model_s_window_and_the_newest_stay() {
         // A word has a token at the least.
         let words: usize = said.iter().map(|content| content.split_whitespace().count()).sum();
         let answer = sent.body["options"]["num_predict"].as_u64().expect("the answer is bounded");
-        assert!(words + answer as usize <= WINDOW, "{words} words and an answer of {answer}");
+        assert!(words as u64 + answer <= WINDOW as u64, "{words} words and an answer of {answer}");
         let asked: Vec<_> = (0..turn).filter(|turn| said.contains(&&*format!("question {turn}?"))).collect();
         assert!(asked.is_empty() == (turn == 0), "turn {turn} has {asked:?}");
         assert_eq!(asked, (turn - asked.len()..turn).collect::<Vec<_>>(), "the newest stay");
