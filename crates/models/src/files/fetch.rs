@@ -178,8 +178,13 @@ impl fmt::Display for Spot<'_> {
             Self::Hub(hub, file) => f.write_str(&hub.url(file)),
             Self::File(path) => path.display().fmt(f),
             Self::Wheels(wheels) => {
-                let names = wheels.iter().map(|wheel| format!("{}=={}", wheel.package, wheel.version));
-                write!(f, "Python package {}", names.collect::<Vec<_>>().join(", "))
+                let name = |wheel: &WheelFile| format!("{}=={}", wheel.package, wheel.version);
+                match wheels {
+                    [] => f.write_str("no Python package"),
+                    [only] => write!(f, "Python package {}", name(only)),
+                    // There may be dozens of parts, named by their numbers.
+                    [first, .., last] => write!(f, "Python packages {} to {}", name(first), name(last)),
+                }
             }
         }
     }
