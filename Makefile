@@ -15,8 +15,8 @@ CARGO = $(if $(NATIVE),scripts/cargo-fast,cargo)
 define QUESTIONS
 
 When the server says where it listens, ask it in another terminal:
-  $(ASK) "What happens to a prompt when its client leaves?"
   $(ASK) "How can a request be retried safely?"
+  $(ASK) "How long does a prompt go on when its client is gone?"
   $(ASK) "How do I cancel a prompt?"
 or over HTTP, as docs/quickstart.md shows. Ctrl-C stops it.
 

@@ -49,11 +49,6 @@ impl Threads {
         self.now
     }
 
-    /// How long to wait before something is computed that nobody waits for; none if nobody else is in the way.
-    pub(super) fn wait(&self, time: Instant) -> Option<Duration> {
-        self.retry.and_then(|retry| retry.checked_duration_since(time)).filter(|wait| !wait.is_zero())
-    }
-
     /// Begins to watch, if there is more than one.
     pub(super) fn watch(&self, time: Instant) -> Option<Watch<'_>> {
         (self.now > 1).then(|| Watch::new(&self.watched, time))

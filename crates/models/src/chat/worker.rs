@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use domain::{Failure, FailureKind, Request};
@@ -150,20 +150,9 @@ impl Worker {
 
     /// Takes what was sent, and waits for it if there is nothing else to do. None is the end.
     fn take_jobs(&mut self) -> Option<()> {
-        if self.is_idle() {
-            let ahead = self.passages.as_ref().is_some_and(|passages| passages.has_work(true));
-            // What nobody waits for is read where nobody else wants the processors either.
-            let pause = if ahead { self.threads.wait(Instant::now()) } else { Some(Duration::MAX) };
-            let job = match pause {
-                None => None,
-                Some(Duration::MAX) => Some(self.jobs.received.recv().ok()??),
-                Some(pause) => match self.jobs.received.recv_timeout(pause) {
-                    Ok(job) => Some(job?),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return None,
-                },
-            };
-            job.into_iter().for_each(|job| self.take(job));
+        if self.is_idle() && !self.passages.as_ref().is_some_and(|passages| passages.has_work(true)) {
+            let job = self.jobs.received.recv().ok()??;
+            self.take(job);
         }
         while let Ok(job) = self.jobs.received.try_recv() {
             self.take(job?);

@@ -67,6 +67,7 @@ async fn read(
             let _ = io::stderr().flush();
         }
     };
+    tell(&Outcome::default());
     let outcome = knowledge.read_ahead(model.clone()).read(collection, tell).await;
     if is_terminal {
         eprint!("\r\x1b[K");
