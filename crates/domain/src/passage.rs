@@ -49,6 +49,17 @@ impl Passage {
         }
     }
 
+    /// It as a model reads it behind its number: where it is from, and its text in a fence that is longer than any
+    /// within, so that no passage can end its own quotation.
+    pub fn quoted(&self) -> String {
+        let place = self.file_path.as_ref().or(self.url.as_ref());
+        let place = place.map(|place| format!(" ({})", one_line(place))).unwrap_or_default();
+        let longest = self.text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+        let fence = "`".repeat(longest.max(2) + 1);
+        let (title, text) = (one_line(&self.title), self.text.trim_end_matches('\n'));
+        format!(" from {title}{place}:\n{fence}\n{text}\n{fence}\n\n")
+    }
+
     /// Its first characters, at most so many, at the lines and the characters where they are.
     #[must_use]
     pub fn beginning(&self, most_chars: usize) -> Self {
@@ -80,6 +91,11 @@ pub struct Citation {
     pub number: u32,
     /// The words of the passage that support the answer, verbatim; none if the answer only names its number.
     pub quote: Option<String>,
+}
+
+/// Titles and paths come from documents too: they stay on their line, and short.
+fn one_line(text: &str) -> String {
+    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

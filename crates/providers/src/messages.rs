@@ -60,54 +60,21 @@ fn question_after<'a>(passages: &[Passage], question: &'a str) -> Cow<'a, str> {
     }
     let mut content = String::new();
     for (number, passage) in (1..).zip(passages) {
-        quote(&mut content, number, passage);
+        let _ = write!(content, "Passage [{number}],{}", passage.quoted());
     }
     content.push_str(QUESTION);
     content.push_str(question);
     Cow::Owned(content)
 }
 
-/// A passage under its number. The fence is longer than any within, so that no passage can end its own
-/// quotation.
-fn quote(content: &mut String, number: usize, passage: &Passage) {
-    let _ = write!(content, "Passage [{number}], from {}", one_line(&passage.title));
-    if let Some(place) = passage.file_path.as_ref().or(passage.url.as_ref()) {
-        let _ = write!(content, " ({})", one_line(place));
-    }
-    let fence = "`".repeat(longest_fence(&passage.text).max(2) + 1);
-    let _ = write!(content, ":\n{fence}\n{}\n{fence}\n\n", passage.text.trim_end_matches('\n'));
-}
-
-fn longest_fence(text: &str) -> usize {
-    text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
-}
-
-/// Titles and paths come from documents too: they stay on their line, and short.
-fn one_line(text: &str) -> String {
-    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use domain::{ChunkId, DocumentId, FailureKind, Timestamp, Turn};
+    use domain::{FailureKind, Turn};
 
     use super::*;
 
     fn passage(title: &str, path: Option<&str>, text: &str) -> Passage {
-        Passage {
-            chunk: ChunkId::new(Timestamp::from_micros(0)),
-            document: DocumentId::new(Timestamp::from_micros(0)),
-            title: title.to_owned(),
-            repo_url: None,
-            file_path: path.map(str::to_owned),
-            url: None,
-            section: None,
-            subsection: None,
-            lines: None,
-            chars: None,
-            text: text.to_owned(),
-            score: 0.5,
-        }
+        Passage { file_path: path.map(str::to_owned), ..testing::passage(title, text) }
     }
 
     fn contents<'a>(messages: &'a [Message<'_>]) -> Vec<(&'static str, &'a str)> {

@@ -140,26 +140,12 @@ fn words(text: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChunkId, DocumentId, Timestamp};
     use futures::FutureExt;
 
     use super::*;
 
     fn passage(text: &str) -> Passage {
-        Passage {
-            chunk: ChunkId::new(Timestamp::from_micros(0)),
-            document: DocumentId::new(Timestamp::from_micros(0)),
-            title: "Notes".to_owned(),
-            repo_url: None,
-            file_path: None,
-            url: None,
-            section: None,
-            subsection: None,
-            lines: None,
-            chars: None,
-            text: text.to_owned(),
-            score: 0.5,
-        }
+        testing::passage("Notes", text)
     }
 
     fn quoted(texts: &[&str], question: &str) -> Vec<String> {

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use crate::binary::{Home, Server, soon};
 use crate::client::{delete, get, post};
 use crate::deploy::deployed;
+use crate::measured;
 use crate::prometheus::Prometheus;
 
 /// Our metrics that a query names.
@@ -56,17 +57,7 @@ async fn let_it_happen(server: &Server) {
 #[tokio::test]
 async fn every_query_of_the_dashboard_and_of_the_alerts_is_answered() {
     let (fake, home) = (FakeModel::start().await, Home::new());
-    home.write(
-        "mine.toml",
-        &format!(
-            "[generation]\nproviders = ['main']\n\
-             [providers.main]\nkind = 'ollama'\nbase_url = '{url}'\nmodel = 'fake'\n\
-             [providers.dead]\nkind = 'openai'\nbase_url = '{url}/v1'\nmodel = 'fake,status=500'\n\
-             [providers.endless]\nkind = 'openai'\nbase_url = '{url}/v1'\nmodel = 'fake,tokens=100000,pace=5ms'\n",
-            url = fake.url()
-        ),
-    );
-    let server = home.serve(&["--config", "mine.toml"], &[]).await;
+    let server = measured::server(&fake, &home, "fake").await;
     let_it_happen(&server).await;
     let rules = home.write("alerts.yml", &deployed("prometheus/alerts.yml"));
     let prometheus = Prometheus::start(&home, &server, Some(&rules));

@@ -23,12 +23,13 @@ struct Client {
     first_tokens: Vec<(Duration, u64)>,
 }
 
-async fn server(fake: &FakeModel, home: &Home) -> Server {
+/// A server whose main provider answers so, beside one that fails and one that never ends.
+pub(crate) async fn server(fake: &FakeModel, home: &Home, main: &str) -> Server {
     home.write(
         "mine.toml",
         &format!(
             "[generation]\nproviders = ['main']\n\
-             [providers.main]\nkind = 'ollama'\nbase_url = '{url}'\nmodel = 'fake,tokens=40,pace=5ms'\n\
+             [providers.main]\nkind = 'ollama'\nbase_url = '{url}'\nmodel = '{main}'\n\
              [providers.dead]\nkind = 'openai'\nbase_url = '{url}/v1'\nmodel = 'fake,status=500'\n\
              [providers.endless]\nkind = 'openai'\nbase_url = '{url}/v1'\nmodel = 'fake,tokens=100000,pace=5ms'\n",
             url = fake.url()
@@ -85,7 +86,7 @@ pub(crate) async fn samples(server: &Server) -> BTreeMap<String, f64> {
 #[tokio::test]
 async fn under_load_what_is_measured_is_what_clients_measure() {
     let (fake, home) = (FakeModel::start().await, Home::new());
-    let server = server(&fake, &home).await;
+    let server = server(&fake, &home, "fake,tokens=40,pace=5ms").await;
     let clients = join_all((0..SESSIONS).map(|_| client(&server))).await;
     let (sessions, prompts) = (SESSIONS as f64, (SESSIONS * PROMPTS) as f64);
     let measured = samples(&server).await;
@@ -142,7 +143,7 @@ async fn under_load_what_is_measured_is_what_clients_measure() {
 #[tokio::test]
 async fn a_real_prometheus_reads_every_metric() {
     let (fake, home) = (FakeModel::start().await, Home::new());
-    let server = server(&fake, &home).await;
+    let server = server(&fake, &home, "fake,tokens=40,pace=5ms").await;
     let (_, done) = ask(&server, "why?").await.answer().await;
     assert_eq!(done["type"], "done");
 

@@ -2,7 +2,6 @@
 //! so that what stays the same comes first. What people and documents say is made into tokens apart from the
 //! template, as text and nothing else.
 
-use std::fmt::Write;
 use std::mem;
 use std::ops::Range;
 
@@ -120,22 +119,9 @@ fn unsayable() -> Failure {
     Failure::new(FailureKind::Internal, message)
 }
 
-/// A passage under its number, which is apart: the passage is the same under any. The fence is longer than any within,
-/// so that no passage can end its own quotation.
+/// A passage under its number, which is apart: the passage is the same under any.
 fn quote(number: usize, passage: &Passage) -> [Text; 2] {
-    let mut quote = format!(" from {}", one_line(&passage.title));
-    if let Some(place) = passage.file_path.as_ref().or(passage.url.as_ref()) {
-        let _ = write!(quote, " ({})", one_line(place));
-    }
-    let longest = passage.text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    let _ = write!(quote, ":\n{fence}\n{}\n{fence}\n\n", passage.text.trim_end_matches('\n'));
-    [Text::Piece(format!("Passage {number},")), Text::Piece(quote)]
-}
-
-/// Titles and paths come from documents too: they stay on their line, and short.
-fn one_line(text: &str) -> String {
-    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    [Text::Piece(format!("Passage {number},")), Text::Piece(passage.quoted())]
 }
 
 #[cfg(test)]

@@ -6,13 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{
-    ChunkId, DocumentId, FailureKind, Model, ModelEvent, Passage, Provider, Request, Timestamp, Turn, Usage,
-};
+use domain::{FailureKind, Model, ModelEvent, Passage, Provider, Request, Turn, Usage};
 use futures::{FutureExt, StreamExt};
 use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile};
 use models::files::{Files, Manifest};
-use testing::models_folder;
+use testing::{models_folder, passage};
 
 const KEEP: Keep = Keep { passages: true, memory_bytes: 128 << 20, disk_bytes: 1 << 30 };
 const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None, keep: KEEP };
@@ -24,23 +22,6 @@ fn provider(limits: Limits, folder: Option<&Path>) -> LlamaProvider {
     let file = ModelFile { path, sha256: model.files.first().map(|file| file.sha256) };
     let called = Model { provider: "local".into(), model: "small".into() };
     LlamaProvider::find_and_open(called, || Ok(file), folder.map(Path::to_owned), limits)
-}
-
-fn passage(title: &str, text: &str) -> Passage {
-    Passage {
-        chunk: ChunkId::new(Timestamp::from_micros(0)),
-        document: DocumentId::new(Timestamp::from_micros(0)),
-        title: title.to_owned(),
-        repo_url: None,
-        file_path: Some("guide.md".to_owned()),
-        url: None,
-        section: None,
-        subsection: None,
-        lines: None,
-        chars: None,
-        text: text.to_owned(),
-        score: 0.5,
-    }
 }
 
 fn passages() -> Vec<Passage> {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use domain::{ChunkId, DocumentId, Timestamp, Turn};
+use domain::Turn;
 
 use super::*;
 use crate::chat::llama::Weights;
@@ -9,20 +9,7 @@ use crate::chat::tests::weights;
 const WINDOW: usize = 8_192;
 
 fn passage(title: &str, path: Option<&str>, text: &str) -> Passage {
-    Passage {
-        chunk: ChunkId::new(Timestamp::from_micros(0)),
-        document: DocumentId::new(Timestamp::from_micros(0)),
-        title: title.to_owned(),
-        repo_url: None,
-        file_path: path.map(str::to_owned),
-        url: None,
-        section: None,
-        subsection: None,
-        lines: None,
-        chars: None,
-        text: text.to_owned(),
-        score: 0.5,
-    }
+    Passage { file_path: path.map(str::to_owned), ..testing::passage(title, text) }
 }
 
 /// A request with the same words everywhere.

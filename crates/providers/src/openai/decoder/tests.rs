@@ -155,30 +155,24 @@ fn a_frame_over_the_bound_ends_the_answer() {
     assert_eq!(told, ["Unavailable: sent a frame of more than 1048576 bytes"]);
 }
 
+const ANSWERS: [&[u8]; 9] = [
+    answer!("plain"),
+    answer!("reasoning"),
+    answer!("tool_calls"),
+    answer!("crlf_comments_keepalive"),
+    answer!("split_surrogate"),
+    answer!("repeated_ids"),
+    answer!("sequence_numbers"),
+    answer!("cr_only"),
+    answer!("broken_off"),
+];
+
 #[test]
 fn noise_and_cuts_never_panic() {
-    fixture::check_noise::<OpenAiDecoder>(vec![
-        answer!("plain"),
-        answer!("reasoning"),
-        answer!("tool_calls"),
-        answer!("crlf_comments_keepalive"),
-        answer!("split_surrogate"),
-        answer!("repeated_ids"),
-        answer!("sequence_numbers"),
-    ]);
+    fixture::check_noise::<OpenAiDecoder>(ANSWERS.to_vec());
 }
 
 #[test]
 fn fuzz_nearly_right_answers() {
-    fixture::check_nearly_right::<OpenAiDecoder>(&[
-        answer!("plain"),
-        answer!("reasoning"),
-        answer!("tool_calls"),
-        answer!("crlf_comments_keepalive"),
-        answer!("split_surrogate"),
-        answer!("repeated_ids"),
-        answer!("sequence_numbers"),
-        answer!("cr_only"),
-        answer!("broken_off"),
-    ]);
+    fixture::check_nearly_right::<OpenAiDecoder>(&ANSWERS);
 }
