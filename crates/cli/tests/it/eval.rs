@@ -102,6 +102,32 @@ async fn answers_are_held_against_those_that_people_gave() {
 }
 
 #[tokio::test]
+async fn answers_are_held_against_those_of_an_earlier_evaluation() {
+    let references = r#"{"_id": "q1", "answers": ["word0 word1"]}
+{"_id": "q2", "answers": ["word2"]}
+{"_id": "q3", "answerable": false}
+{"_id": "q4", "answers": ["word0"]}
+{"_id": "q5", "facts": ["other"]}"#;
+    let home = collection(references);
+    home.write(
+        "earlier.jsonl",
+        "{\"_id\": \"q1\", \"f1\": 0.5}\n{\"_id\": \"q2\", \"f1\": 0.4}\n{\"_id\": \"q3\"}\n",
+    );
+    let ran = eval_answers_in(&home, &["--against", "earlier.jsonl", "--at-once", "3"]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    for (name, figure) in
+        [("answers", 5.0), ("compared", 2.0), ("f1_better", 0.2), ("f1_better_interval", 0.1386)]
+    {
+        assert_eq!(report[name].as_f64(), Some(figure), "{name}");
+    }
+    home.write("earlier.jsonl", "{\"_id\": \"q1\"}\nnonsense\n");
+    let ran = eval_answers_in(&home, &["--against", "earlier.jsonl"]).await;
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("earlier.jsonl:2: not an answer that --record has written"), "{}", ran.err);
+}
+
+#[tokio::test]
 async fn half_of_the_questions_or_a_few_of_them_can_be_asked() {
     let references = r#"{"_id": "q2", "answers": ["word0 word1"]}
 {"_id": "q4", "answers": ["none"]}"#;
@@ -150,20 +176,29 @@ async fn eval(arguments: &[&str]) -> Ran {
 
 /// An evaluation of answers, which are all the same, and the folder it was in.
 async fn eval_answers(references: &str, arguments: &[&str]) -> (Ran, Home) {
-    let fake = FakeModel::start().await;
+    let home = collection(references);
+    (eval_answers_in(&home, arguments).await, home)
+}
+
+/// A folder with a collection whose answers are these.
+fn collection(references: &str) -> Home {
     let home = Home::new();
     for name in ["corpus.jsonl", "queries.jsonl", "qrels.tsv"] {
         home.write(name, &fs::read_to_string(Path::new(BY_HAND).join(name)).expect("the fixture is there"));
     }
     home.write("answers.jsonl", references);
+    home
+}
+
+async fn eval_answers_in(home: &Home, arguments: &[&str]) -> Ran {
+    let fake = FakeModel::start().await;
     let provider = [
         ("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama"),
         ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,words,tokens=3"),
         ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
     ];
     let variables = [provider, embedding_counts(&fake)].concat();
-    let ran = home.run(&[&["eval", ".", "--json", "--answers"], arguments].concat(), &variables).await;
-    (ran, home)
+    home.run(&[&["eval", ".", "--json", "--answers"], arguments].concat(), &variables).await
 }
 
 fn embedding_counts(fake: &FakeModel) -> [(&str, &str); 3] {

@@ -1,6 +1,7 @@
 //! How good answers are: every question is asked the way a client's is, in a session of its own, and what comes is held
 //! against what good answers say.
 
+mod earlier;
 mod judge;
 mod report;
 
@@ -9,6 +10,7 @@ use std::fs::File;
 use std::future::poll_fn;
 use std::io::Write;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -17,9 +19,11 @@ use domain::{
     Principal, Rejection, Scope, Step, TraceId,
 };
 use engine::Engine;
+use futures::stream::{self, StreamExt};
 use serde_json::json;
 
 use super::collection::{Collection, Question, Reference};
+use earlier::Earlier;
 use judge::{has_fact, is_refusal, token_f1};
 pub(super) use report::Answers;
 
@@ -41,9 +45,15 @@ pub(super) struct Asked {
     /// Asks for answers without any documents, to tell what the model knows by itself
     #[arg(long, requires = "answers")]
     pub(super) without_documents: bool,
+    /// How many questions are asked at once; more than one takes less time in all, but each waits for the others
+    #[arg(long, value_name = "N", requires = "answers", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    at_once: u8,
     /// Where every answer is written, one JSON a line
     #[arg(long, value_name = "FILE", requires = "answers")]
     record: Option<PathBuf>,
+    /// Also tells how much better the F1 of each answer is than the one in a file that --record has written
+    #[arg(long, value_name = "FILE", requires = "answers")]
+    against: Option<PathBuf>,
 }
 
 /// Half of the questions: one for choosing settings, the other for reporting.
@@ -113,6 +123,8 @@ struct Verdict {
     answerable: bool,
     /// Against the best of the references; none without one.
     f1: Option<f64>,
+    /// How much better that is than an earlier answer's; none without one.
+    better: Option<f64>,
     /// Whether it has the fact; none where none is known.
     fact: Option<bool>,
     /// Whether a passage that the model was given has it.
@@ -127,13 +139,15 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn new(question: &Question, reference: &Reference, answer: &Answer) -> Self {
+    fn new(question: &Question, reference: &Reference, earlier: &Earlier, answer: &Answer) -> Self {
         let best = reference.answers.iter().map(|given| token_f1(&answer.text, given)).reduce(f64::max);
+        let f1 = best.filter(|_| reference.answerable);
         let is_right =
             |document: &DocumentId| question.judgements.get(document).is_some_and(|grade| *grade > 0);
         Self {
             answerable: reference.answerable,
-            f1: best.filter(|_| reference.answerable),
+            f1,
+            better: earlier.better(&question.id, f1),
             fact: (!reference.facts.is_empty()).then(|| has_fact(&answer.text, &reference.facts)),
             fact_is_given: answer.passages.iter().any(|passage| has_fact(&passage.text, &reference.facts)),
             refusal: is_refusal(&answer.text),
@@ -145,7 +159,7 @@ impl Verdict {
     }
 }
 
-/// Asks the questions, one after the other.
+/// Asks the questions, in their order.
 pub(super) async fn measure(
     asked: &Asked,
     collection: &Collection,
@@ -156,18 +170,20 @@ pub(super) async fn measure(
         Some(path) => Some(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?),
         None => None,
     };
+    let earlier = asked.against.as_deref().map(Earlier::read).transpose()?.unwrap_or_default();
     let mut answers = Answers::default();
-    for question in asked.questions(collection) {
+    let questions = asked.questions(collection).into_iter();
+    let asking = stream::iter(questions.map(async |question| (question, ask(engine, &question.text).await)));
+    let mut asking = pin!(asking.buffered(asked.at_once.into()));
+    while let Some((question, answer)) = asking.next().await {
         let reference = references.get(&question.id);
         let reference =
             reference.ok_or_else(|| format!("answers.jsonl: nothing for question {:?}", question.id))?;
-        let answer = ask(engine, &question.text)
-            .await
-            .map_err(|rejection| format!("{:?}: {rejection}", question.text))?;
+        let answer = answer.map_err(|rejection| format!("{:?}: {rejection}", question.text))?;
         if let Some(Outcome::Failed(failure)) = &answer.outcome {
             return Err(format!("{:?}: {}", question.text, failure.message));
         }
-        let verdict = Verdict::new(question, reference, &answer);
+        let verdict = Verdict::new(question, reference, &earlier, &answer);
         if let Some(file) = &mut record {
             let line = recorded(question, &answer, &verdict);
             writeln!(file, "{line}").map_err(|error| format!("--record: {error}"))?;

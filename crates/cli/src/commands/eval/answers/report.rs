@@ -43,6 +43,12 @@ impl Answers {
             put("f1", rounded(mean));
             put("f1_interval", rounded(around));
         }
+        let better: Vec<f64> = answerable().filter_map(|verdict| verdict.better).collect();
+        if let Some((mean, around)) = mean(&better) {
+            put("compared", json!(better.len()));
+            put("f1_better", rounded(mean));
+            put("f1_better_interval", rounded(around));
+        }
         let facts: Vec<_> =
             self.verdicts.iter().filter_map(|verdict| Some((verdict.fact?, verdict.fact_is_given))).collect();
         let given = || facts.iter().filter(|(_, is_given)| *is_given);
