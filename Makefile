@@ -7,8 +7,11 @@ CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp 
 DATA ?=
 DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
-# NATIVE=1 compiles llama.cpp for this machine's processor and no other; the script says more.
-CARGO = $(if $(NATIVE),scripts/cargo-fast,cargo)
+# What is run here is compiled for this machine's processor, which the script says more about. NATIVE=0 compiles for any
+# with AVX2, as `make test` does and everything that is built to be taken elsewhere.
+NATIVE ?= 1
+CARGO = $(if $(filter-out 0,$(NATIVE)),scripts/cargo-fast,cargo)
+WELLSPRING = $(or $(CARGO_TARGET_DIR),target)/release/wellspring
 
 .PHONY: run fake test soak openapi eval eval-answers eval-dialogues bench bench-embed bench-ingest bench-models bench-search setup setup-tests
 
@@ -21,7 +24,7 @@ When the server says where it listens, ask it in another terminal:
 or over HTTP, as docs/quickstart.md shows. Ctrl-C stops it.
 
 endef
-ASK = target/release/wellspring ask$(if $(CONFIG), $(CONFIG))
+ASK = $(WELLSPRING) ask$(if $(CONFIG), $(CONFIG))
 export QUESTIONS
 
 ## Builds what is missing, fetches the models that the settings use, reads this project's own documentation so that
@@ -72,8 +75,8 @@ eval-dialogues: setup
 MODELS = quotes smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
 eval-answers: setup
 	$(CARGO) build --quiet --release --package cli
-	target/release/wellspring models pull --quiet $(CONFIG) $(filter-out quotes,$(MODELS))
-	@scripts/eval-answers "$(DATA)" "$(MOST)" $(MODELS)
+	$(WELLSPRING) models pull --quiet $(CONFIG) $(filter-out quotes,$(MODELS))
+	@scripts/eval-answers $(WELLSPRING) "$(DATA)" "$(MOST)" $(MODELS)
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup

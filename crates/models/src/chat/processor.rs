@@ -57,7 +57,7 @@ fn told(missing: &[&str]) -> Result<(), String> {
     }
     Err(format!(
         "this processor lacks {}, which this build of Wellspring uses for models in the process: build it on this \
-         machine, or without NATIVE for any with AVX2, or use a provider that is a server of its own (kind = \
+         machine, or with `make NATIVE=0` for any with AVX2, or use a provider that is a server of its own (kind = \
          \"ollama\" or \"openai\")",
         missing.join(", ")
     ))
