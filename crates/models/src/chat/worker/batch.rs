@@ -12,8 +12,9 @@ use crate::chat::passages::Part;
 /// Tokens that are computed together while nobody's answer waits for them.
 pub(in crate::chat) const BATCH: usize = 512;
 
-/// Tokens of prompts that are computed together while answers are written, which wait for them that long.
-const BATCH_BETWEEN_TOKENS: usize = 32;
+/// Tokens that are computed together while answers are written, which wait for that long: theirs, and as many of prompts
+/// as fill them up. Tiles have rows for 32; a few more tokens would take as long as twice as many.
+const BATCH_WHILE_WRITING: usize = 32;
 
 /// What somebody has in a batch.
 #[derive(Clone, Copy)]
@@ -90,7 +91,8 @@ impl Worker {
             None => 0,
         };
         let writing: Vec<_> = (0..slots).filter(|&slot| pending(self, slot) == 1).collect();
-        let mut room = if writing.is_empty() { BATCH } else { BATCH_BETWEEN_TOKENS };
+        let most = if writing.is_empty() { BATCH } else { BATCH_WHILE_WRITING };
+        let mut room = most.saturating_sub(writing.len());
         let mut shares: Vec<_> = writing.into_iter().map(|slot| self.add(slot, 1)).collect();
         let mut first = None;
         for step in 0..=slots {
