@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Catalog, Changes, ChunkId, Passage, Principal, StorageError};
-use models::chat::{Ahead, LlamaProvider};
+use models::chat::{Ahead, LlamaProvider, Read, Room};
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
@@ -38,6 +38,8 @@ pub(crate) struct Outcome {
     pub(crate) read: usize,
     /// Passages that are too long for the model.
     pub(crate) too_long: usize,
+    /// What is kept of these.
+    bytes: u64,
     /// There was no room to keep the rest.
     pub(crate) full: bool,
 }
@@ -47,20 +49,22 @@ impl ReadAhead {
         Self { catalog, embedder: embedder.to_owned(), model, revision: 0 }
     }
 
-    /// Reads what there is, and what comes, until there is no more room for it.
+    /// Reads what there is, as long as there is room for it; then what comes, in place of what was used longest ago.
     pub(crate) async fn keep_reading(mut self) {
+        let mut room = Room::Left;
         loop {
-            match self.read(None, |_| ()).await {
-                Ok(Outcome { full: true, .. }) => {
-                    info!(
-                        "there is no room to keep more passages (models.kept_disk_bytes): the rest is read when asked about"
-                    );
-                    return;
+            match self.read(None, room, |_| ()).await {
+                Ok(Outcome { read, passages, full, .. }) => {
+                    if read > 0 {
+                        debug!(passages, read, "passages read ahead");
+                    }
+                    if full {
+                        info!(
+                            "there is no room to keep more passages (models.kept_disk_bytes): the rest is read when asked about"
+                        );
+                    }
+                    room = Room::Made;
                 }
-                Ok(Outcome { read, passages, .. }) if read > 0 => {
-                    debug!(passages, read, "passages read ahead");
-                }
-                Ok(_) => {}
                 Err(reason) => {
                     warn!("passages are not read ahead: {reason}");
                     return;
@@ -70,10 +74,12 @@ impl ReadAhead {
         }
     }
 
-    /// Reads what is new, of one collection or of all, and tells how far it is after every few passages.
+    /// Reads what is new, of one collection or of all, and tells how far it is after every few passages. What there is
+    /// no room for is passed over.
     pub(crate) async fn read(
         &mut self,
         collection: Option<&str>,
+        room: Room,
         mut tell: impl FnMut(&Outcome),
     ) -> Result<Outcome, String> {
         let mut outcome = Outcome::default();
@@ -85,12 +91,14 @@ impl ReadAhead {
                 chunks.entry(indexed.who).or_default().push(indexed.chunk);
             }
             for (who, chunks) in chunks {
-                let passages = self.passages(&who, &chunks, collection).await?;
-                for passages in passages.chunks(PASSAGES) {
-                    self.read_some(passages, &mut outcome).await?;
+                if outcome.full {
+                    break;
+                }
+                for passages in self.passages(&who, &chunks, collection).await?.chunks(PASSAGES) {
+                    self.read_some(passages, room, &mut outcome).await?;
                     tell(&outcome);
                     if outcome.full {
-                        return Ok(outcome);
+                        break;
                     }
                 }
             }
@@ -114,12 +122,17 @@ impl ReadAhead {
         Ok(wanted.map(|piece| piece.into_passage(0.0)).collect())
     }
 
-    async fn read_some(&self, passages: &[Passage], outcome: &mut Outcome) -> Result<(), String> {
+    async fn read_some(&self, passages: &[Passage], room: Room, outcome: &mut Outcome) -> Result<(), String> {
         let request = Arc::new(engine::about(passages.to_vec()));
-        let ahead = self.model.read_ahead(request).await.map_err(|failure| failure.to_string())?;
+        let ahead = self.model.read_ahead(request, room).await.map_err(|failure| failure.to_string())?;
         outcome.passages += passages.len();
         match ahead {
-            Ahead::Kept(pieces) => outcome.read += pieces,
+            Ahead::Kept(Read { pieces, bytes }) => {
+                outcome.read += pieces;
+                outcome.bytes += bytes;
+                // More would take the place of what was just read.
+                outcome.full = outcome.bytes >= self.model.most_kept_bytes();
+            }
             Ahead::TooLong => outcome.too_long += passages.len(),
             Ahead::Full => outcome.full = true,
             Ahead::Never => return Err("this model reads each prompt as a whole".to_owned()),

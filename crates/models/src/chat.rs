@@ -41,7 +41,7 @@ use llama::{Parse, Weights};
 use load::Loading;
 use passages::Counts;
 pub use prepared::ModelFile;
-pub use worker::Ahead;
+pub use worker::{Ahead, Read, Room};
 use worker::{Job, Jobs};
 
 /// Before a model is loaded, nobody knows its tokens; two bytes each is on the safe side for prose and code.
@@ -166,13 +166,19 @@ impl LlamaProvider {
 
     /// Reads the passages of a request ahead of any question, when nobody waits for anything else, and keeps what it
     /// has read.
-    pub async fn read_ahead(&self, request: Arc<Request>) -> Result<Ahead, Failure> {
+    pub async fn read_ahead(&self, request: Arc<Request>, room: Room) -> Result<Ahead, Failure> {
         // One at a time.
         let _turn = self.ahead.acquire().await.map_err(|_| died())?;
         ready(self.state.clone()).await?;
         let (told, heard) = oneshot::channel();
-        self.jobs.try_send(Some(Job::Ahead(request, told))).map_err(|_| died())?;
+        self.jobs.try_send(Some(Job::Ahead(request, room, told))).map_err(|_| died())?;
         heard.await.map_err(|_| died())
+    }
+
+    /// Bytes that all kept passages may have.
+    pub fn most_kept_bytes(&self) -> u64 {
+        let Keep { memory_bytes, disk_bytes, .. } = self.limits.keep;
+        disk_bytes.max(memory_bytes as u64 / 2)
     }
 
     fn loaded(&self) -> Option<Arc<Ready>> {

@@ -1,5 +1,6 @@
 //! The real binary, from the outside.
 
+mod ahead;
 mod ask;
 mod backup;
 mod binary;

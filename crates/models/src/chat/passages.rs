@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use super::llama::{Batch, Context, Sequence, Token};
 use super::prompt::Prompt;
+use super::worker::{Read, Room};
 pub(super) use check::shape_of;
 pub(super) use gathering::Gathering;
 pub(super) use key::Key;
@@ -106,23 +107,25 @@ impl Passages {
         }
     }
 
-    /// Begins to compute, when there is time, what a prompt would lack; tells how many pieces that is, or none if
-    /// there is no room to keep them.
-    pub(super) fn want_ahead(&mut self, prompt: &Prompt) -> Option<usize> {
+    /// Begins to compute, when there is time, what a prompt would lack; tells what that is, or none if there is no
+    /// room to keep it.
+    pub(super) fn want_ahead(&mut self, prompt: &Prompt, room: Room) -> Option<Read> {
         let base: Arc<[Token]> = Arc::from(prompt.base());
         let key = self.model.followed_by(&base);
-        let mut wanted = 0;
+        let mut wanted = Read::default();
         for piece in &prompt.pieces {
             let tokens = &prompt.tokens[piece.clone()];
             let key = key.followed_by(tokens);
             if base.len() + tokens.len() > TOKENS || self.store.has(key) {
                 continue;
             }
-            if !self.store.has_room(self.shape.bytes(tokens.len())) {
+            let bytes = self.shape.bytes(tokens.len());
+            if room == Room::Left && !self.store.has_room(bytes) {
                 return None;
             }
-            self.add(Strand::new(key, &base, tokens, wanted, true));
-            wanted += 1;
+            self.add(Strand::new(key, &base, tokens, wanted.pieces, true));
+            wanted.pieces += 1;
+            wanted.bytes += bytes as u64;
         }
         Some(wanted)
     }

@@ -32,20 +32,38 @@ pub(super) enum Job {
     /// A request, and who waits for its answer.
     Answer(Arc<Request>, Listener),
     /// Passages that may be asked about, to be read when there is time, and who wants to know what came of it.
-    Ahead(Arc<Request>, Sender<Ahead>),
+    Ahead(Arc<Request>, Room, Sender<Ahead>),
+}
+
+/// Where what is read ahead goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Where nothing is yet.
+    Left,
+    /// There, or in place of what was used longest ago.
+    Made,
 }
 
 /// What came of passages that may be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
-    /// All of them are kept; so many pieces had to be read for that.
-    Kept(usize),
+    /// All of them are kept.
+    Kept(Read),
     /// There is no room to keep all of them.
     Full,
     /// They are too long for the model's window.
     TooLong,
     /// This model does not keep what it reads.
     Never,
+}
+
+/// What had to be read for that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Passages and their numbers.
+    pub pieces: usize,
+    /// What is kept of them.
+    pub bytes: u64,
 }
 
 /// What the thread works with.
@@ -66,7 +84,7 @@ pub(super) struct Worker {
     gathering: Vec<Option<Gathering>>,
     passages: Option<Passages>,
     /// Those who wait until what is read ahead is read, and for how much.
-    ahead: Vec<(usize, Sender<Ahead>)>,
+    ahead: Vec<(Read, Sender<Ahead>)>,
     batch: Batch,
     /// Whose prompt is read first in the next batch.
     turn: usize,
@@ -166,7 +184,7 @@ impl Worker {
                 self.jobs.asking.fetch_sub(1, Ordering::Relaxed);
                 self.take_question(&request, listener);
             }
-            Job::Ahead(request, told) => self.take_ahead(&request, told),
+            Job::Ahead(request, room, told) => self.take_ahead(&request, room, told),
         }
     }
 
@@ -184,12 +202,12 @@ impl Worker {
         }
     }
 
-    fn take_ahead(&mut self, request: &Request, told: Sender<Ahead>) {
+    fn take_ahead(&mut self, request: &Request, room: Room, told: Sender<Ahead>) {
         let at_once = match (self.prompt(request), &mut self.passages) {
             (_, None) => Ahead::Never,
             (Err(_), _) => Ahead::TooLong,
-            (Ok(prompt), Some(passages)) => match passages.want_ahead(&prompt) {
-                Some(pieces) => return self.ahead.push((pieces, told)),
+            (Ok(prompt), Some(passages)) => match passages.want_ahead(&prompt, room) {
+                Some(read) => return self.ahead.push((read, told)),
                 None => Ahead::Full,
             },
         };
@@ -199,8 +217,8 @@ impl Worker {
 
     fn tell_what_was_read_ahead(&mut self) {
         if !self.ahead.is_empty() && !self.passages.as_ref().is_some_and(|passages| passages.has_work(true)) {
-            for (pieces, told) in self.ahead.drain(..) {
-                let _ = told.send(Ahead::Kept(pieces));
+            for (read, told) in self.ahead.drain(..) {
+                let _ = told.send(Ahead::Kept(read));
             }
         }
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{FailureKind, Model, ModelEvent, Passage, Provider, Request, Turn, Usage};
+use domain::{Failure, FailureKind, Model, ModelEvent, Passage, Provider, Request, Turn, Usage};
 use futures::{FutureExt, StreamExt};
-use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile};
+use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile, Read, Room};
 use models::files::{Files, Manifest};
 use testing::{models_folder, passage};
 
@@ -115,7 +115,7 @@ async fn a_prompt_is_read_as_a_whole_where_that_is_wanted() {
     let (_, input, cached) = ask(&provider, request("Which port is it?", turned.clone())).await;
     assert!(cached < input / 2, "no more than the instructions: {input} {cached}");
     assert_eq!(provider.standing().kept, None);
-    let ahead = provider.read_ahead(Arc::new(request("", turned))).await;
+    let ahead = provider.read_ahead(Arc::new(request("", turned)), Room::Left).await;
     assert_eq!(ahead, Ok(Ahead::Never));
 }
 
@@ -136,26 +136,31 @@ async fn what_is_read_ahead_is_there_when_it_is_asked_about() {
     let provider = provider(LIMITS, None);
     let about = || Arc::new(request("", passages()));
     // Three passages and their numbers.
-    assert_eq!(provider.read_ahead(about()).await, Ok(Ahead::Kept(6)));
-    assert_eq!(provider.read_ahead(about()).await, Ok(Ahead::Kept(0)));
+    assert_eq!(pieces(&provider.read_ahead(about(), Room::Left).await), Some(6));
+    assert_eq!(provider.read_ahead(about(), Room::Left).await, Ok(Ahead::Kept(Read::default())));
     let (_, input, cached) = ask(&provider, request("What is a mutex?", passages())).await;
     assert!(input - cached < 30, "{input} {cached}");
     let too_long = Arc::new(request("", long_passages(1, 10, 1_000)));
-    assert_eq!(provider.read_ahead(too_long).await, Ok(Ahead::TooLong));
+    assert_eq!(provider.read_ahead(too_long, Room::Left).await, Ok(Ahead::TooLong));
 }
 
 #[tokio::test]
-async fn nothing_is_read_ahead_that_there_is_no_room_to_keep() {
-    let little = Limits { keep: Keep { memory_bytes: 2 << 20, ..KEEP }, ..LIMITS };
+async fn nothing_is_read_ahead_that_there_is_no_room_to_keep_unless_room_is_made() {
+    let little = Limits { keep: Keep { memory_bytes: 8 << 20, ..KEEP }, ..LIMITS };
     let provider = provider(little, None);
     let about = |seed| Arc::new(request("", long_passages(seed, 1, 60)));
     let mut outcomes = Vec::new();
-    for seed in 0..3 {
-        outcomes.push(provider.read_ahead(about(seed)).await.unwrap());
+    while outcomes.last() != Some(&Ahead::Full) && outcomes.len() < 10 {
+        outcomes.push(provider.read_ahead(about(outcomes.len()), Room::Left).await.unwrap());
     }
     assert_eq!(outcomes.last(), Some(&Ahead::Full), "{outcomes:?}");
-    let kept = provider.standing().kept.unwrap();
-    assert!(kept.memory_bytes <= 1 << 20, "{kept:?}");
+    let is_bounded = || provider.standing().kept.unwrap().memory_bytes <= 4 << 20;
+    assert!(is_bounded());
+    let new = outcomes.len();
+    assert!(pieces(&provider.read_ahead(about(new), Room::Made).await) > Some(0));
+    let (_, input, cached) = ask(&provider, request("What is a log?", long_passages(new, 1, 60))).await;
+    assert!(input - cached < 40, "{input} {cached}");
+    assert!(is_bounded());
     // Whoever asks is answered all the same.
     assert!(!ask(&provider, request("What is a log?", long_passages(9, 3, 60))).await.0.is_empty());
 }
@@ -166,7 +171,7 @@ async fn a_question_goes_before_what_is_read_ahead() {
     ask(&provider, request("Hi", Vec::new())).await;
     let mut ahead = tokio::spawn({
         let provider = provider.clone();
-        async move { provider.read_ahead(Arc::new(request("", long_passages(1, 5, 400)))).await }
+        async move { provider.read_ahead(Arc::new(request("", long_passages(1, 5, 400))), Room::Left).await }
     });
     // The first piece is kept: it is at work.
     while provider.standing().kept.unwrap().memory_bytes == 0 {
@@ -174,7 +179,14 @@ async fn a_question_goes_before_what_is_read_ahead() {
     }
     assert!(!ask(&provider, request("What is a mutex?", passages())).await.0.is_empty());
     assert!((&mut ahead).now_or_never().is_none(), "the rest is still to be read");
-    assert_eq!(ahead.await.unwrap(), Ok(Ahead::Kept(10)));
+    assert_eq!(pieces(&ahead.await.unwrap()), Some(10));
+}
+
+fn pieces(ahead: &Result<Ahead, Failure>) -> Option<usize> {
+    match ahead {
+        Ok(Ahead::Kept(read)) => Some(read.pieces),
+        _ => None,
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use domain::Provider;
+use models::chat::Room;
 use tokio::runtime::Runtime;
 
 use super::super::ConfigFlag;
@@ -68,11 +69,12 @@ async fn read(
         }
     };
     tell(&Outcome::default());
-    let outcome = knowledge.read_ahead(model.clone()).read(collection, tell).await;
+    let outcome = knowledge.read_ahead(model.clone()).read(collection, Room::Left, tell).await;
     if is_terminal {
         eprint!("\r\x1b[K");
     }
-    let Outcome { passages, read, too_long, full } = outcome.map_err(|reason| format!("{name}: {reason}"))?;
+    let Outcome { passages, read, too_long, full, .. } =
+        outcome.map_err(|reason| format!("{name}: {reason}"))?;
     let kept = model.standing().kept.unwrap_or_default();
     let (bytes, took) = (size(kept.disk_bytes), duration(began.elapsed()));
     eprintln!("{name}: {passages} passages, {read} pieces read in {took}; {bytes} are kept");

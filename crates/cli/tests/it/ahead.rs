@@ -1,0 +1,128 @@
+//! Passages that a model in the process reads ahead of any question: by `wellspring models warm`, also where that is
+//! killed while it writes, and by a server while nobody asks. With the real small model.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use testing::{FakeModel, models_folder};
+use tokio::time::sleep;
+
+use crate::binary::{Home, Ran};
+use crate::client::{get, post};
+use crate::crash::Dice;
+use crate::ingest::embedding_by;
+
+const MODEL: &str = "smollm2-135m-instruct";
+const PAGES: usize = 8;
+
+/// How often it is looked how far the binary is.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+#[tokio::test]
+async fn killed_while_it_writes_warming_leaves_what_can_be_used_and_the_next_run_reads_only_the_rest() {
+    let rounds = if env::var_os("WELLSPRING_SOAK").is_some() { 30 } else { 2 };
+    let (fake, mut dice) = (FakeModel::start().await, Dice::new());
+    for _ in 0..rounds {
+        let home = home_with_pages();
+        let models = models(&home);
+        let variables = [&embedding_by(&fake)[..], &keeping(&models)].concat();
+        assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+        let mut warming = home.start(&["models", "warm"], &variables);
+        let enough = 1 + usize::try_from(dice.below(PAGES as u64)).expect("it is small");
+        while states(&home) < enough {
+            assert_eq!(warming.try_wait().expect("it can be looked at"), None, "it writes {enough} at least");
+            sleep(BETWEEN_LOOKS).await;
+        }
+        warming.kill().await.expect("it can be killed");
+        let left = states(&home);
+
+        let rest = pieces_read(&home.run(&["models", "warm"], &variables).await);
+        assert_eq!(left + rest, states(&home), "{left} were there");
+        assert!(states(&home) > PAGES, "each page, the numbers, and what stands before them");
+        assert_eq!(pieces_read(&home.run(&["models", "warm"], &variables).await), 0);
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_room_what_is_new_takes_the_place_of_what_was_used_longest_ago() {
+    let fake = FakeModel::start().await;
+    let home = home_with_pages();
+    let models = models(&home);
+    let own = [
+        ("WELLSPRING__MODELS__KEPT_DISK_BYTES", "4000000"),
+        ("WELLSPRING__MODELS__KEPT_MEMORY_BYTES", "0"),
+        ("WELLSPRING__GENERATION__MAX_TOKENS", "4"),
+        ("RUST_LOG", "wellspring=debug,info"),
+    ];
+    let variables = [&embedding_by(&fake)[..], &keeping(&models), &own].concat();
+    assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+    let mut server = home.serve(&[], &variables).await;
+    server.logged("there is no room to keep more passages").await;
+    let text = "# Cisterns\n\nA cistern collects rain below the yard.\n";
+    let page = json!({"repoUrl": "https://example.com/wiki", "filePath": "cisterns.md", "text": text});
+    let taken = post(&server, "/api/documents/ingest", "", &json!({"documents": [page]})).await;
+    assert_eq!(taken.json().await["successCount"], 1);
+    server.logged("passages read ahead").await;
+    let session = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
+    let prompt =
+        json!({"sessionId": session["sessionId"], "prompt": "What does a cistern collect?", "topK": 1});
+    let answer = post(&server, "/api/generation/stream", "", &prompt).await;
+    let (_, end) = answer.answer().await;
+    assert_eq!(end["metadata"]["sources"][0]["filePath"], "cisterns.md", "{end}");
+    let ready = get(&server, "/health/ready").await.expect("it answers").json().await;
+    let kept = &ready["kept_passages"]["local"];
+    assert_eq!(kept["misses"], 0, "{kept}");
+    assert!(kept["disk_bytes"].as_u64() <= Some(4_000_000), "{kept}");
+}
+
+fn home_with_pages() -> Home {
+    let home = Home::new();
+    for number in 0..PAGES {
+        let text = format!(
+            "# Pump {number}\n\nPump {number} lifts water from well {number}, day and night, for the village.\n"
+        );
+        home.write(&format!("wiki/{number}.md"), &text);
+    }
+    home
+}
+
+/// A folder of its own with the small model and what is kept.
+fn models(home: &Home) -> String {
+    let folder = home.path("models");
+    fs::create_dir(&folder).expect("the home can be written to");
+    symlink(models_folder().join(MODEL), folder.join(MODEL)).expect("links can be made");
+    folder.display().to_string()
+}
+
+fn keeping(models: &str) -> [(&str, &str); 2] {
+    [("WELLSPRING__MODELS__DIR", models), ("WELLSPRING__PROVIDERS__LOCAL__MODEL", MODEL)]
+}
+
+/// How many states are in files.
+fn states(home: &Home) -> usize {
+    fn count(folder: &Path) -> usize {
+        let Ok(entries) = fs::read_dir(folder) else { return 0 };
+        let paths = entries.flatten().map(|entry| entry.path());
+        paths
+            .map(|path| {
+                if path.is_dir() {
+                    count(&path)
+                } else {
+                    usize::from(path.extension() == Some("state".as_ref()))
+                }
+            })
+            .sum()
+    }
+    count(&home.path("models/cache/states"))
+}
+
+/// What `wellspring models warm` says that it has read.
+fn pieces_read(ran: &Ran) -> usize {
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let words = ran.err.split_once(" pieces read").expect("it says so").0;
+    words.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+}
