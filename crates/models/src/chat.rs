@@ -15,6 +15,7 @@ mod processor;
 mod prompt;
 mod sampler;
 mod template;
+mod whole;
 mod worker;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use warm::Warm;
 /// What to do with models.
 #[derive(Debug, Subcommand)]
 pub(super) enum Models {
-    /// Lists the models that can run in this process, and whether their files are here
+    /// Lists the models that can run in this process, which the settings use, and whether their files are here
     List(List),
     /// Fetches the files of models where they are missing or damaged
     Pull(Pull),
@@ -65,7 +65,7 @@ pub(super) fn run(models: &Models, environment: &Environment) -> Result<(), Box<
     | Models::Warm(Warm { config, .. })) = models;
     let settings = config.settings(environment)?;
     match models {
-        Models::List(list) => self::list(list, &Files::new(&settings.models.dir)),
+        Models::List(list) => self::list(list, &settings),
         Models::Pull(pull) => self::pull(pull, &settings, environment),
         Models::Warm(warm) => warm::run(warm, &settings, environment),
     }
@@ -78,22 +78,26 @@ struct Listed {
     purpose: String,
     bytes: u64,
     licence: &'static str,
+    /// Whether the settings use it.
+    used: bool,
     upstream: &'static str,
     path: PathBuf,
     state: &'static str,
     problem: Option<String>,
 }
 
-fn list(list: &List, files: &Files) -> Result<(), Box<dyn Error>> {
-    let listed: Vec<_> = Manifest::committed().models.iter().map(|model| look(files, model)).collect();
+fn list(list: &List, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let (files, used) = (Files::new(&settings.models.dir), used(settings));
+    let look = |model| look(&files, model, used.contains(&model));
+    let listed: Vec<_> = Manifest::committed().models.iter().map(look).collect();
     if list.json {
         return Ok(print(&format!("{}\n", serde_json::to_string_pretty(&listed)?))?);
     }
     let width = listed.iter().map(|model| model.name.len()).max().unwrap_or_default();
-    let mut text = format!("{:width$}  FOR        SIZE      LICENCE     STATE    WHERE\n", "NAME");
-    for Listed { name, purpose, bytes, licence, path, state, .. } in &listed {
-        let (size, path) = (size(*bytes), path.display());
-        writeln!(text, "{name:width$}  {purpose:9}  {size:>8}  {licence:10}  {state:7}  {path}")?;
+    let mut text = format!("{:width$}  FOR        USED       SIZE  LICENCE     STATE    WHERE\n", "NAME");
+    for Listed { name, purpose, bytes, licence, used, path, state, .. } in &listed {
+        let (used, size, path) = (if *used { "yes" } else { "" }, size(*bytes), path.display());
+        writeln!(text, "{name:width$}  {purpose:9}  {used:4}  {size:>9}  {licence:10}  {state:7}  {path}")?;
     }
     for problem in listed.iter().filter(|model| model.state == "damaged").flat_map(|model| &model.problem) {
         writeln!(text, "{problem}")?;
@@ -101,13 +105,14 @@ fn list(list: &List, files: &Files) -> Result<(), Box<dyn Error>> {
     Ok(print(&text)?)
 }
 
-fn look(files: &Files, model: &'static Model) -> Listed {
+fn look(files: &Files, model: &'static Model, used: bool) -> Listed {
     let problem = files.locate(model).err();
     Listed {
         name: &model.name,
         purpose: model.purpose.to_string(),
         bytes: model.bytes(),
         licence: &model.licence,
+        used,
         upstream: &model.upstream,
         path: files.path(model),
         state: match problem.as_ref().map(|file| &file.flaw) {
@@ -147,14 +152,19 @@ fn wanted(pull: &Pull, settings: &Settings) -> Result<Vec<&'static Model>, Strin
         return Ok(manifest.models.iter().collect());
     }
     if pull.names.is_empty() {
-        let chat = settings.providers.values().filter_map(ProviderSettings::embedded_model);
-        let used = settings.embedding.embedded_model().into_iter().chain(chat);
-        let mut used: Vec<_> = used.filter_map(EmbeddedModel::known).collect();
-        used.dedup();
-        return Ok(used);
+        return Ok(used(settings));
     }
     let find = |name: &String| manifest.find(name).ok_or_else(|| unknown(name, manifest));
     pull.names.iter().map(find).collect()
+}
+
+/// The models that the settings use.
+fn used(settings: &Settings) -> Vec<&'static Model> {
+    let chat = settings.providers.values().filter_map(ProviderSettings::embedded_model);
+    let used = settings.embedding.embedded_model().into_iter().chain(chat);
+    let mut used: Vec<_> = used.filter_map(EmbeddedModel::known).collect();
+    used.dedup();
+    used
 }
 
 fn unknown(name: &str, manifest: &Manifest) -> String {

@@ -55,6 +55,9 @@ async fn the_list_names_every_model_and_its_state() {
     assert_eq!((states[0], &states[1..]), (Some("damaged"), &[Some("missing"); 4][..]));
     assert_eq!(listed[0]["path"].as_str(), granite.to_str());
     assert_eq!((&listed[0]["purpose"], &listed[2]["purpose"]), (&"embedding".into(), &"chat".into()));
+    let used = listed.as_array().unwrap().iter().filter(|model| model["used"] == true);
+    let used: Vec<_> = used.filter_map(|model| model["name"].as_str()).collect();
+    assert_eq!(used, [GRANITE, "qwen2.5-coder-1.5b-instruct"]);
 }
 
 #[tokio::test]

@@ -5,10 +5,12 @@
 //! fast; `docs/models.md` has the figures.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::llama::{Form, convert, multiplies_tiles, tensors};
+use super::whole::{remove_if_left_behind, write_whole};
 use crate::files::Sha256;
 
 /// What is worth converting, and into what.
@@ -69,21 +71,15 @@ fn is_slow(path: &Path) -> bool {
     slow.sum::<usize>() * 2 > all
 }
 
-/// Writes it under another name and moves it to its place when all of it is there. Whoever else is at it writes the
-/// same, and the last one stays.
 fn make(from: &Path, to: &Path, threads: usize) -> Result<(), String> {
     let started = Instant::now();
-    let failed = |error: std::io::Error| format!("{}: {error}", to.display());
-    fs::create_dir_all(to.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-    let part = to.with_extension(format!("{}.part", std::process::id()));
-    let made = convert(from, &part, &SLOW, FAST, threads).and_then(|()| {
-        let moved = File::open(&part).and_then(|file| file.sync_all()).and_then(|()| fs::rename(&part, to));
-        moved.map_err(failed)
+    let others = to.parent().and_then(|folder| fs::read_dir(folder).ok());
+    others.into_iter().flatten().flatten().for_each(|file| remove_if_left_behind(&file));
+    let made = write_whole(to, |part| {
+        convert(from, part, &SLOW, FAST, threads).map_err(io::Error::other)?;
+        File::open(part)?.sync_all()
     });
-    if made.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    made?;
+    made.map_err(|error| format!("{}: {error}", to.display()))?;
     tracing::info!(milliseconds = started.elapsed().as_millis(), "{} was made, once", to.display());
     Ok(())
 }

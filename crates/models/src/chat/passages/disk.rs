@@ -1,24 +1,22 @@
-//! States in files, one each, within a number of bytes; those used longest ago go first. A file is whole or it is not
-//! there: it is written under another name. What is damaged, or not what its name says, is deleted and never used.
-//! Several processes may use one folder: each finds what the others write, and keeps to the bound by itself.
+//! States in files, one each, within a number of bytes; those used longest ago go first. What is damaged, or not what
+//! its name says, is deleted and never used. Several processes may use one folder: each finds what the others write, and
+//! keeps to the bound by itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::key::Key;
 use super::state::State;
+use crate::chat::whole::{remove_if_left_behind, write_whole};
 
 /// What a file begins with: the form it has.
 const FORM: &[u8; 8] = b"wsstate1";
 
 /// The form, the key, the tokens, and the checksum of these and of what follows.
 const HEAD_BYTES: usize = 8 + 32 + 4 + 4;
-
-/// What was being written for longer was left behind by somebody who was killed.
-const LEFT_BEHIND: Duration = Duration::from_secs(600);
 
 /// After so many files, it is looked what others have written.
 const FILES_BETWEEN_LOOKS: usize = 256;
@@ -93,10 +91,7 @@ impl Disk {
                 let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 match name_of(&file.path()) {
                     Some(key) => self.note(key, modified, metadata.len()),
-                    None if modified.elapsed().is_ok_and(|age| age > LEFT_BEHIND) => {
-                        let _ = fs::remove_file(file.path());
-                    }
-                    None => {}
+                    None => remove_if_left_behind(&file),
                 }
             }
         }
@@ -139,19 +134,13 @@ impl Disk {
 
 /// Writes a state to its place, for which nobody else has to wait.
 pub(super) fn write(path: &Path, key: Key, state: &State) -> io::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    let written = File::create(&part).and_then(|mut file| {
+    write_whole(path, |part| {
         let (head, checksum) = head(key, state);
+        let mut file = File::create(part)?;
         file.write_all(&head)?;
         file.write_all(&checksum.to_le_bytes())?;
         file.write_all(&state.bytes)
-    });
-    let moved = written.and_then(|()| fs::rename(&part, path));
-    if moved.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    moved
+    })
 }
 
 /// What a state takes as a file.

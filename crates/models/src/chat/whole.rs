@@ -1,0 +1,71 @@
+//! Files that are whole or not there: written under another name, and moved to their place when all of it is there.
+
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// What was being written for longer was left behind by somebody who was killed.
+const LEFT_BEHIND: Duration = Duration::from_secs(600);
+
+/// Makes a file, and its folder if that is missing. Whoever else is at it writes the same, and the last one stays.
+pub(super) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let moved = write(&part).and_then(|()| fs::rename(&part, path));
+    if moved.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    moved
+}
+
+/// Deletes a file that somebody who was killed has begun to write.
+pub(super) fn remove_if_left_behind(file: &DirEntry) {
+    let path = file.path();
+    let modified = file.metadata().and_then(|metadata| metadata.modified());
+    let is_old = modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > LEFT_BEHIND));
+    if is_old && path.extension() == Some("part".as_ref()) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_there_when_all_of_it_is_written_and_what_failed_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a").join("file.gguf");
+        let failed = write_whole(&path, |part| {
+            fs::write(part, "half")?;
+            assert!(!path.exists());
+            Err(io::Error::other("the disk is full"))
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "the disk is full");
+        assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 0);
+        write_whole(&path, |part| fs::write(part, "whole")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_what_was_being_written_long_ago_is_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let long_ago = SystemTime::now() - 2 * LEFT_BEHIND;
+        for (name, is_old) in [("old.7.part", true), ("new.7.part", false), ("old.gguf", true)] {
+            let file = File::create(folder.path().join(name)).unwrap();
+            if is_old {
+                file.set_modified(long_ago).unwrap();
+            }
+        }
+        fs::read_dir(folder.path()).unwrap().flatten().for_each(|file| remove_if_left_behind(&file));
+        let mut left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["new.7.part", "old.gguf"]);
+    }
+}
