@@ -16,7 +16,7 @@ session=$(post session '{}' --fail-with-body | field sessionId)
 echo "$session"
 
 echo '# An answer: one JSON object a line, and the last one says how it ended'
-post stream "{\"sessionId\":\"$session\",\"prompt\":\"Why does water run down?\"}"
+post stream "{\"sessionId\":\"$session\",\"prompt\":\"How can a request be retried safely?\"}"
 
 echo '# A cancel after the first line: what is under way still comes, and the last line says "cancelled"'
 post stream "{\"sessionId\":\"$session\",\"prompt\":\"Tell me a long story.\"}" | {
@@ -29,5 +29,5 @@ post stream "{\"sessionId\":\"$session\",\"prompt\":\"Tell me a long story.\"}" 
 }
 
 echo '# A plain chat: one JSON object with the answer and its sources'
-curl -sSf "$url/chat" -d '{"query":"Why does water run down?","session_id":"'"$session"'"}'
+curl -sSf "$url/chat" -d '{"query":"How can a request be retried safely?","session_id":"'"$session"'"}'
 echo

@@ -1,6 +1,6 @@
 // Asks a running Wellspring with fetch and prints the answer token by token.
 //   node demos/fetch.mjs [URL] [QUESTION]
-const [url = 'http://127.0.0.1:8080', prompt = 'Why does water run down?'] = process.argv.slice(2);
+const [url = 'http://127.0.0.1:8080', prompt = 'How can a request be retried safely?'] = process.argv.slice(2);
 
 async function post(path, body) {
   const response = await fetch(`${url}/api/generation/${path}`, { method: 'POST', body: JSON.stringify(body) });
