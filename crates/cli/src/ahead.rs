@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 /// Chunks that are looked at together.
 const CHUNKS: usize = 64;
 
-/// Passages that are read together: as many as a prompt has, so that their numbers are kept too.
+/// Passages that are read together: as many as a prompt has.
 const PASSAGES: usize = 5;
 
 /// How often it is looked whether there are new ones.
@@ -34,7 +34,7 @@ pub(crate) struct ReadAhead {
 pub(crate) struct Outcome {
     /// Passages that were looked at.
     pub(crate) passages: usize,
-    /// Pieces of them that had to be read; the others were kept already.
+    /// Those that had to be read; the others were kept already.
     pub(crate) read: usize,
     /// Passages that are too long for the model.
     pub(crate) too_long: usize,
@@ -127,8 +127,8 @@ impl ReadAhead {
         let ahead = self.model.read_ahead(request, room).await.map_err(|failure| failure.to_string())?;
         outcome.passages += passages.len();
         match ahead {
-            Ahead::Kept(Read { pieces, bytes }) => {
-                outcome.read += pieces;
+            Ahead::Kept(Read { passages, bytes }) => {
+                outcome.read += passages;
                 outcome.bytes += bytes;
                 // More would take the place of what was just read.
                 outcome.full = outcome.bytes >= self.model.most_kept_bytes();

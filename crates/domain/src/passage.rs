@@ -49,7 +49,7 @@ impl Passage {
         }
     }
 
-    /// It as a model reads it behind its number: where it is from, and its text in a fence that is longer than any
+    /// It as a model reads it behind a word for it: where it is from, and its text in a fence that is longer than any
     /// within, so that no passage can end its own quotation.
     pub fn quoted(&self) -> String {
         let place = self.file_path.as_ref().or(self.url.as_ref());

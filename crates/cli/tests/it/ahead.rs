@@ -40,10 +40,10 @@ async fn killed_while_it_writes_warming_leaves_what_can_be_used_and_the_next_run
         warming.kill().await.expect("it can be killed");
         let left = states(&home);
 
-        let rest = pieces_read(&home.run(&["models", "warm"], &variables).await);
+        let rest = passages_read(&home.run(&["models", "warm"], &variables).await);
         assert_eq!(left + rest, states(&home), "{left} were there");
-        assert!(states(&home) > PAGES, "each page, the numbers, and what stands before them");
-        assert_eq!(pieces_read(&home.run(&["models", "warm"], &variables).await), 0);
+        assert!(states(&home) > PAGES, "each page, and what stands before it");
+        assert_eq!(passages_read(&home.run(&["models", "warm"], &variables).await), 0);
     }
 }
 
@@ -121,8 +121,8 @@ fn states(home: &Home) -> usize {
 }
 
 /// What `wellspring models warm` says that it has read.
-fn pieces_read(ran: &Ran) -> usize {
+fn passages_read(ran: &Ran) -> usize {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let words = ran.err.split_once(" pieces read").expect("it says so").0;
+    let words = ran.err.split_once(" of them read").expect("it says so").0;
     words.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
 }

@@ -123,8 +123,8 @@ impl Passages {
             if room == Room::Left && !self.store.has_room(bytes) {
                 return None;
             }
-            self.add(Strand::new(key, &base, tokens, wanted.pieces, true));
-            wanted.pieces += 1;
+            self.add(Strand::new(key, &base, tokens, wanted.passages, true));
+            wanted.passages += 1;
             wanted.bytes += bytes as u64;
         }
         Some(wanted)

@@ -20,7 +20,7 @@ const QUESTION: &str = "Answer this question from the passages:\n";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) tokens: Vec<Token>,
-    /// What was found, and the numbers of that: where each stands among the tokens, one right behind the other.
+    /// What was found: where each passage stands among the tokens, one right behind the other.
     pub(super) pieces: Vec<Range<usize>>,
     pub(super) answer_tokens: usize,
 }
@@ -49,8 +49,7 @@ impl Prompt {
         }
         // What was found stands before the first turn, though it was found for the last question: so it follows
         // the instructions, whatever was said since.
-        let mut found: Vec<_> =
-            (1..).zip(&request.passages).flat_map(|(number, passage)| quote(number, passage)).collect();
+        let mut found: Vec<_> = request.passages.iter().map(quote).collect();
         let lead = (!found.is_empty()).then_some(QUESTION);
         let mut asked = |question: &String| {
             let lead = lead.map(|lead| Text::Plain(lead.to_owned()));
@@ -119,9 +118,9 @@ fn unsayable() -> Failure {
     Failure::new(FailureKind::Internal, message)
 }
 
-/// A passage under its number, which is apart: the passage is the same under any.
-fn quote(number: usize, passage: &Passage) -> [Text; 2] {
-    [Text::Piece(format!("Passage {number},")), Text::Piece(passage.quoted())]
+/// A passage without a number: it is the same in every prompt, and models of this size do not name passages by numbers.
+fn quote(passage: &Passage) -> Text {
+    Text::Piece(format!("Passage{}", passage.quoted()))
 }
 
 #[cfg(test)]

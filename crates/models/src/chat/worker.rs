@@ -60,8 +60,8 @@ pub enum Ahead {
 /// What had to be read for that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Passages and their numbers.
-    pub pieces: usize,
+    /// So many of them.
+    pub passages: usize,
     /// What is kept of them.
     pub bytes: u64,
 }

@@ -135,8 +135,7 @@ async fn a_conversation_goes_on_from_where_it_was() {
 async fn what_is_read_ahead_is_there_when_it_is_asked_about() {
     let provider = provider(LIMITS, None);
     let about = || Arc::new(request("", passages()));
-    // Three passages and their numbers.
-    assert_eq!(pieces(&provider.read_ahead(about(), Room::Left).await), Some(6));
+    assert_eq!(read(&provider.read_ahead(about(), Room::Left).await), Some(3));
     assert_eq!(provider.read_ahead(about(), Room::Left).await, Ok(Ahead::Kept(Read::default())));
     let (_, input, cached) = ask(&provider, request("What is a mutex?", passages())).await;
     assert!(input - cached < 30, "{input} {cached}");
@@ -157,7 +156,7 @@ async fn nothing_is_read_ahead_that_there_is_no_room_to_keep_unless_room_is_made
     let is_bounded = || provider.standing().kept.unwrap().memory_bytes <= 4 << 20;
     assert!(is_bounded());
     let new = outcomes.len();
-    assert!(pieces(&provider.read_ahead(about(new), Room::Made).await) > Some(0));
+    assert!(read(&provider.read_ahead(about(new), Room::Made).await) > Some(0));
     let (_, input, cached) = ask(&provider, request("What is a log?", long_passages(new, 1, 60))).await;
     assert!(input - cached < 40, "{input} {cached}");
     assert!(is_bounded());
@@ -179,12 +178,12 @@ async fn a_question_goes_before_what_is_read_ahead() {
     }
     assert!(!ask(&provider, request("What is a mutex?", passages())).await.0.is_empty());
     assert!((&mut ahead).now_or_never().is_none(), "the rest is still to be read");
-    assert_eq!(pieces(&ahead.await.unwrap()), Some(10));
+    assert_eq!(read(&ahead.await.unwrap()), Some(5));
 }
 
-fn pieces(ahead: &Result<Ahead, Failure>) -> Option<usize> {
+fn read(ahead: &Result<Ahead, Failure>) -> Option<usize> {
     match ahead {
-        Ok(Ahead::Kept(read)) => Some(read.pieces),
+        Ok(Ahead::Kept(read)) => Some(read.passages),
         _ => None,
     }
 }

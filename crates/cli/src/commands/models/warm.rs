@@ -63,7 +63,7 @@ async fn read(
     let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
     let tell = |outcome: &Outcome| {
         if is_terminal {
-            eprint!("\r\x1b[K{name}: {} passages, {} pieces read", outcome.passages, outcome.read);
+            eprint!("\r\x1b[K{name}: {} passages, {} of them read", outcome.passages, outcome.read);
             // Whoever closed standard error does not want to see it.
             let _ = io::stderr().flush();
         }
@@ -77,7 +77,7 @@ async fn read(
         outcome.map_err(|reason| format!("{name}: {reason}"))?;
     let kept = model.standing().kept.unwrap_or_default();
     let (bytes, took) = (size(kept.disk_bytes), duration(began.elapsed()));
-    eprintln!("{name}: {passages} passages, {read} pieces read in {took}; {bytes} are kept");
+    eprintln!("{name}: {passages} passages, {read} of them read in {took}; {bytes} are kept");
     if too_long > 0 {
         eprintln!("{name}: {too_long} passages are too long for its window (context_window)");
     }
