@@ -123,15 +123,18 @@ fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let authority = uri.authority().map(Authority::as_str);
     let authority =
         authority.or_else(|| headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default()))?;
-    let port = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
-    Some(&authority[..port.unwrap_or(authority.len())])
+    let is_port = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    Some(authority.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(authority, |(host, _)| host))
 }
 
 fn is_loopback(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
+    let is_name = |name: &str| {
+        name.bytes().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_' | b'.'))
+    };
     host == "localhost"
-        || host.ends_with(".localhost")
+        || host.strip_suffix(".localhost").is_some_and(is_name)
         || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
@@ -158,6 +161,9 @@ fn cors(allowed_origins: &[String]) -> CorsLayer {
 
 #[cfg(test)]
 mod tests {
+    use testing::fuzz_text;
+    use url::{Host, Url};
+
     use super::*;
 
     #[test]
@@ -167,8 +173,15 @@ mod tests {
         {
             assert!(is_loopback(name), "{name}");
         }
-        for name in ["example.com", "localhost.example.com", "10.0.0.1", "[::2]", "", "127.0.0.1.example.com"]
-        {
+        for name in [
+            "example.com",
+            "localhost.example.com",
+            "10.0.0.1",
+            "[::2]",
+            "",
+            "127.0.0.1.example.com",
+            "example.com#.localhost",
+        ] {
             assert!(!is_loopback(name), "{name}");
         }
     }
@@ -180,9 +193,54 @@ mod tests {
             ("[::1]:8080", "[::1]"),
             ("[::1]", "[::1]"),
             ("example.com", "example.com"),
+            ("localhost:80@example.com", "localhost:80@example.com"),
         ] {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(authority))]);
             assert_eq!(host(&Uri::from_static("/"), &headers), Some(expected));
         }
+    }
+
+    /// Whether a browser that is told to go to this address stays on this machine.
+    fn stays_here(url: &Url) -> bool {
+        match url.host() {
+            Some(Host::Domain(name)) => {
+                let name = name.trim_end_matches('.');
+                name == "localhost" || name.ends_with(".localhost")
+            }
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        }
+    }
+
+    #[test]
+    fn fuzz_nearly_right_hosts_and_origins() {
+        let seeds = ["localhost:8080", "127.0.0.1", "[::1]:80", "wiki.localhost.", "me:word@example.com:80"];
+        let words =
+            [":", "@", "[", "]", ".", "/", "#", "?", "::", "localhost:80@", ".localhost", "127.0.0.1"];
+        fuzz_text(&seeds, &words, |text| {
+            let Ok(value) = HeaderValue::from_str(text) else { return };
+            let mut headers = HeaderMap::from_iter([(header::HOST, value)]);
+            let url = Url::parse(&format!("http://{text}/"));
+            if host(&Uri::from_static("/"), &headers).is_some_and(is_loopback)
+                && let Ok(url) = &url
+            {
+                assert!(stays_here(url), "{url}");
+            }
+            if let Ok(uri) = format!("http://{text}/").parse::<Uri>()
+                && host(&uri, &HeaderMap::new()).is_some_and(is_loopback)
+                && let Ok(url) = &url
+            {
+                assert!(stays_here(url), "{url}");
+            }
+            for origin in ["null", "http://example.com", text] {
+                let origin = HeaderValue::from_str(origin).expect("it was one before");
+                headers.insert(header::ORIGIN, origin.clone());
+                let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+                let is_own = own.is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(text));
+                assert_eq!(is_foreign(&headers, &[]), !is_own, "{origin:?}");
+                assert!(!is_foreign(&headers, &["*".to_owned()]) || origin.to_str().is_err());
+            }
+        });
     }
 }
