@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::uri::Authority;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -16,9 +16,12 @@ use axum::response::{IntoResponse, Response};
 use dialects::Rejected;
 use domain::TraceId;
 use futures::FutureExt;
+use tokio::time::Instant;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
-use tracing::{debug, info};
+use tracing::{Instrument, debug, error_span, info};
 
+use crate::client::client;
+use crate::connections::Peer;
 use crate::refusal::{self, Refusal};
 use crate::routes;
 use crate::serve::App;
@@ -68,7 +71,14 @@ pub(crate) fn is_foreign(headers: &HeaderMap, allowed_origins: &[String]) -> boo
     !own && !allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
 }
 
-async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Response {
+async fn traced(
+    State(app): State<App>,
+    Extension(Peer(peer)): Extension<Peer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let came = Instant::now();
+    let client = client(peer.ip(), request.headers(), &app.settings.trusted_proxies);
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(TraceId::from_traceparent).unwrap_or_else(TraceId::random);
     request.extensions_mut().insert(trace);
@@ -77,10 +87,11 @@ async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Res
     let mut response = refusal::tell(response, routes::words(&path), trace);
     app.refused.count(&response);
     let status = response.status().as_u16();
+    let milliseconds = u64::try_from(came.elapsed().as_millis()).unwrap_or(u64::MAX);
     if path.starts_with("/health") || path == "/metrics" {
-        debug!(%trace, %method, path, status, "answered");
+        debug!(%trace, %client, %method, path, status, milliseconds, "answered");
     } else {
-        info!(%trace, %method, path, status, "answered");
+        info!(%trace, %client, %method, path, status, milliseconds, "answered");
     }
     response
         .headers_mut()
@@ -88,9 +99,10 @@ async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Res
     response
 }
 
-/// A handler that panics is a response, too.
+/// A handler that panics is a response, too. What is logged meanwhile, as a panic is, has the trace id.
 async fn unbroken(request: Request, next: Next) -> Response {
-    AssertUnwindSafe(next.run(request))
+    let span = error_span!("request", trace = %trace_of(request.extensions()));
+    AssertUnwindSafe(next.run(request).instrument(span))
         .catch_unwind()
         .await
         .unwrap_or_else(|_| Refusal::from(broken()).into_response())

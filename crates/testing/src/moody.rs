@@ -27,6 +27,7 @@ enum End {
     Finish,
     Fail(Failure),
     Silence,
+    Panic,
 }
 
 impl Mood {
@@ -43,6 +44,11 @@ impl Mood {
     /// Nothing, and no end.
     pub fn silent() -> Self {
         Self { wait: Duration::ZERO, says_something: false, end: End::Silence }
+    }
+
+    /// A panic, also when it is asked for its health.
+    pub fn panics() -> Self {
+        Self { wait: Duration::ZERO, says_something: false, end: End::Panic }
     }
 
     /// A proper end, and nothing before it.
@@ -129,6 +135,7 @@ impl Provider for MoodyProvider {
                     Err(failure)
                 }
                 End::Silence => pending().await,
+                End::Panic => panic!("it is in a mood to panic"),
             }
         });
         stream::iter([Ok(started)]).chain(waited).chain(stream::iter(first.map(Ok))).chain(last).boxed()
@@ -150,6 +157,7 @@ impl Provider for MoodyProvider {
             End::Finish => Ok(()),
             End::Fail(failure) => Err(failure),
             End::Silence => Err(Failure::new(FailureKind::Unavailable, "it says nothing")),
+            End::Panic => panic!("it is in a mood to panic"),
         }
     }
 }
