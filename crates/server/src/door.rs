@@ -1,16 +1,15 @@
 //! The rules of the door, for every route: a trace id on everything, no more requests of an address than it may send,
 //! loopback host names on a loopback address, other origins only if allowed.
 
+mod hosts;
 mod limited;
 
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Extension, Request, State};
-use axum::http::uri::Authority;
-use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use axum::http::{Extensions, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use dialects::Rejected;
@@ -25,6 +24,8 @@ use crate::connections::Peer;
 use crate::refusal::{self, Refusal};
 use crate::routes;
 use crate::serve::App;
+pub(crate) use hosts::is_foreign;
+use hosts::{misdirected, only_loopback_names};
 use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, limited, rate_limited};
 
 pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
@@ -59,16 +60,6 @@ pub(crate) fn refusals() -> Vec<Refusal> {
 /// The trace id that the door gave to a request.
 pub(crate) fn trace_of(extensions: &Extensions) -> TraceId {
     extensions.get().copied().unwrap_or_else(TraceId::random)
-}
-
-/// Whether a page of another origin sent this, and is not allowed to.
-pub(crate) fn is_foreign(headers: &HeaderMap, allowed_origins: &[String]) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return false };
-    let Ok(origin) = origin.to_str() else { return true };
-    let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| {
-        origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
-    });
-    !own && !allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
 }
 
 async fn traced(
@@ -112,44 +103,6 @@ fn broken() -> Rejected {
     Rejected::new(500, "internal_error", "something is broken on our side; the log has this trace id")
 }
 
-/// A name that somebody else's DNS points at this machine is not ours.
-async fn only_loopback_names(request: Request, next: Next) -> Response {
-    match host(request.uri(), request.headers()) {
-        Some(host) if !is_loopback(host) => {
-            let message = format!(
-                "this server listens on a loopback address and does not answer to the name {host:?}: use localhost, \
-                 or bind it to another address (server.bind)"
-            );
-            Refusal::from(misdirected(message)).into_response()
-        }
-        _ => next.run(request).await,
-    }
-}
-
-fn misdirected(message: impl Into<String>) -> Rejected {
-    Rejected::new(421, "misdirected_request", message)
-}
-
-/// The host that a request is for, without its port.
-fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
-    let authority = uri.authority().map(Authority::as_str);
-    let authority =
-        authority.or_else(|| headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default()))?;
-    let is_port = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
-    Some(authority.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(authority, |(host, _)| host))
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
-    let is_name = |name: &str| {
-        name.bytes().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_' | b'.'))
-    };
-    host == "localhost"
-        || host.strip_suffix(".localhost").is_some_and(is_name)
-        || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-}
-
 fn cors(allowed_origins: &[String]) -> CorsLayer {
     let origins = if allowed_origins.iter().any(|origin| origin == "*") {
         AllowOrigin::any()
@@ -169,90 +122,4 @@ fn cors(allowed_origins: &[String]) -> CorsLayer {
             RATE_RESET,
             header::RETRY_AFTER,
         ])
-}
-
-#[cfg(test)]
-mod tests {
-    use testing::fuzz_text;
-    use url::{Host, Url};
-
-    use super::*;
-
-    #[test]
-    fn loopback_names_are_told_from_others() {
-        for name in
-            ["localhost", "LOCALHOST", "wiki.localhost", "127.0.0.1", "127.8.9.10", "[::1]", "localhost."]
-        {
-            assert!(is_loopback(name), "{name}");
-        }
-        for name in [
-            "example.com",
-            "localhost.example.com",
-            "10.0.0.1",
-            "[::2]",
-            "",
-            "127.0.0.1.example.com",
-            "example.com#.localhost",
-        ] {
-            assert!(!is_loopback(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_port_is_no_part_of_a_host() {
-        for (authority, expected) in [
-            ("localhost:8080", "localhost"),
-            ("[::1]:8080", "[::1]"),
-            ("[::1]", "[::1]"),
-            ("example.com", "example.com"),
-            ("localhost:80@example.com", "localhost:80@example.com"),
-        ] {
-            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(authority))]);
-            assert_eq!(host(&Uri::from_static("/"), &headers), Some(expected));
-        }
-    }
-
-    /// Whether a browser that is told to go to this address stays on this machine.
-    fn stays_here(url: &Url) -> bool {
-        match url.host() {
-            Some(Host::Domain(name)) => {
-                let name = name.trim_end_matches('.');
-                name == "localhost" || name.ends_with(".localhost")
-            }
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            None => false,
-        }
-    }
-
-    #[test]
-    fn fuzz_nearly_right_hosts_and_origins() {
-        let seeds = ["localhost:8080", "127.0.0.1", "[::1]:80", "wiki.localhost.", "me:word@example.com:80"];
-        let words =
-            [":", "@", "[", "]", ".", "/", "#", "?", "::", "localhost:80@", ".localhost", "127.0.0.1"];
-        fuzz_text(&seeds, &words, |text| {
-            let Ok(value) = HeaderValue::from_str(text) else { return };
-            let mut headers = HeaderMap::from_iter([(header::HOST, value)]);
-            let url = Url::parse(&format!("http://{text}/"));
-            if host(&Uri::from_static("/"), &headers).is_some_and(is_loopback)
-                && let Ok(url) = &url
-            {
-                assert!(stays_here(url), "{url}");
-            }
-            if let Ok(uri) = format!("http://{text}/").parse::<Uri>()
-                && host(&uri, &HeaderMap::new()).is_some_and(is_loopback)
-                && let Ok(url) = &url
-            {
-                assert!(stays_here(url), "{url}");
-            }
-            for origin in ["null", "http://example.com", text] {
-                let origin = HeaderValue::from_str(origin).expect("it was one before");
-                headers.insert(header::ORIGIN, origin.clone());
-                let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-                let is_own = own.is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(text));
-                assert_eq!(is_foreign(&headers, &[]), !is_own, "{origin:?}");
-                assert!(!is_foreign(&headers, &["*".to_owned()]) || origin.to_str().is_err());
-            }
-        });
-    }
 }
