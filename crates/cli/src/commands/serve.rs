@@ -72,10 +72,12 @@ async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<
     warn_if_open(settings);
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
     let stop = stop_signals(manager.clone())?;
-    let announcement = announce(settings, listener.local_addr()?);
+    let address = listener.local_addr()?;
+    let announcement = announce(settings, address);
+    info!(version = env!("CARGO_PKG_VERSION"), %address, "started");
     manager.tell("READY=1");
     // It serves also if nobody can read this.
-    let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
+    let _ = print(&format!("Wellspring listens on http://{address}\n"));
     let mut beside = JoinSet::new();
     beside.spawn(advise(wired.parts.engine.clone()));
     for provider in wired.watched {

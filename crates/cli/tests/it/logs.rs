@@ -25,9 +25,12 @@ async fn a_prompt_is_logged_by_its_ids_and_without_its_text() {
     let id = response.header("x-prompt-id").to_owned();
     response.answer().await;
 
+    let address = server.address.clone();
     let log = server.stopped().await;
     let lines = log.lines().map(|line| serde_json::from_str(line).expect("a machine reads JSON"));
     let lines: Vec<Value> = lines.collect();
+    let begins = lines.iter().find(|line| line["message"] == "started").expect("it is logged");
+    assert_eq!(json!([begins["version"], begins["address"]]), json!([env!("CARGO_PKG_VERSION"), address]));
     let ended = lines.iter().find(|line| line["message"] == "prompt ended").expect("it is logged");
     let expected = json!({"prompt": id, "session": started["sessionId"], "trace": TRACE, "key": "again", "name": "prompt"});
     assert_eq!(ended["span"], expected);
