@@ -26,7 +26,7 @@ use crate::routes;
 use crate::serve::App;
 pub(crate) use hosts::is_foreign;
 use hosts::{misdirected, only_loopback_names};
-use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, limited, rate_limited};
+use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, counted, limited, rate_limited};
 
 pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 pub(crate) const PROMPT_ID: HeaderName = HeaderName::from_static("x-prompt-id");
@@ -38,10 +38,11 @@ pub(crate) fn guard(routes: Router<App>, app: &App, loopback_only: bool) -> Rout
     if loopback_only {
         routes = routes.layer(from_fn(only_loopback_names));
     }
+    routes = routes.layer(from_fn(limited)).layer(cors(&app.settings.allowed_origins));
     if app.rate.is_some() {
-        routes = routes.layer(from_fn_with_state(app.clone(), limited));
+        routes = routes.layer(from_fn_with_state(app.clone(), counted));
     }
-    routes.layer(cors(&app.settings.allowed_origins)).layer(from_fn_with_state(app.clone(), traced))
+    routes.layer(from_fn_with_state(app.clone(), traced))
 }
 
 /// Why any request may be refused.
