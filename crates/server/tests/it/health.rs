@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use domain::{Failure, FailureKind};
-use providers::{Breaker, BreakerRules, Patience};
+use providers::{Breaker, BreakerRules, Patience, Watched};
 use serde_json::json;
 use testing::{BlackHole, Mood, MoodyProvider};
 
@@ -141,6 +141,17 @@ async fn nobody_who_asks_for_health_waits_for_an_embedder_that_is_gone_without_a
         assert_eq!(health["services"]["embedding"], expected, "{path}");
         assert_eq!(health["services"]["providers.local"]["status"], "up", "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_provider_that_takes_its_time_does_not_hide_how_the_others_are() {
+    let watched = |name, mood| Watched::new(MoodyProvider::new(name, mood), Duration::from_secs(10));
+    let slow = Mood::answers().after(Duration::from_secs(3600));
+    let setup = Setup::new().given("quick", watched("quick", Mood::answers()));
+    let world = setup.given("slow", watched("slow", slow)).start().await;
+    let ready = world.get("/health/ready").await.json(200).await;
+    let status = |name: &str| ready["services"][name]["status"].clone();
+    assert_eq!(json!([status("providers.quick"), status("providers.slow")]), json!(["up", "degraded"]));
 }
 
 #[tokio::test]
