@@ -1,5 +1,6 @@
 //! What the server tells its operator: lines on standard error, as text on a terminal and as JSON for machines.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal};
 use std::panic::{self, PanicHookInfo};
 
@@ -48,7 +49,10 @@ fn start_at(level: &str, form: Form, environment: &Environment) -> Result<(), St
 fn tell(panic: &PanicHookInfo<'_>) {
     let text = panic.payload_as_str().unwrap_or("no message");
     let place = panic.location().map(ToString::to_string);
-    tracing::error!(panic = text, place, "something is broken on our side");
+    // Only if it is asked for, with RUST_BACKTRACE.
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    tracing::error!(panic = text, place, backtrace, "something is broken on our side");
 }
 
 #[cfg(test)]
