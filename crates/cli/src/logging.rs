@@ -1,15 +1,20 @@
 //! What the server tells its operator: lines on standard error, as text on a terminal and as JSON for machines.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal};
+use std::panic::{self, PanicHookInfo};
 
 use tracing_subscriber::EnvFilter;
 
 use crate::settings::Environment;
 
-/// Starts logging at the level that `RUST_LOG` asks for, `info` without it.
+/// Starts logging at the level that `RUST_LOG` asks for, `info` without it. A panic is a line of the log as well, and
+/// has what its course is known by.
 pub(crate) fn start(environment: &Environment) -> Result<(), String> {
     let form = if io::stderr().is_terminal() { Form::Text } else { Form::Json };
-    start_at("info", form, environment)
+    start_at("info", form, environment)?;
+    panic::set_hook(Box::new(tell));
+    Ok(())
 }
 
 /// The same for a command that talks to a person: always text, and without `RUST_LOG` only what is amiss.
@@ -41,8 +46,19 @@ fn start_at(level: &str, form: Form, environment: &Environment) -> Result<(), St
     started.map_err(|error| format!("logging cannot be started: {error}"))
 }
 
+fn tell(panic: &PanicHookInfo<'_>) {
+    let text = panic.payload_as_str().unwrap_or("no message");
+    let place = panic.location().map(ToString::to_string);
+    // Only if it is asked for, with RUST_BACKTRACE.
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    tracing::error!(panic = text, place, backtrace, "something is broken on our side");
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
@@ -50,5 +66,36 @@ mod tests {
         let environment = Environment::from([("RUST_LOG".to_owned(), "engine=loud".to_owned())]);
         let message = start(&environment).unwrap_err();
         assert!(message.contains("RUST_LOG") && message.contains("engine=loud"), "{message}");
+    }
+
+    #[test]
+    fn a_panic_is_a_line_like_any_other() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let writer = log.clone();
+        let lines = tracing_subscriber::fmt().json().flatten_event(true).with_span_list(false);
+        let lines = lines.with_writer(move || Line(writer.clone())).finish();
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(tell));
+        tracing::subscriber::with_default(lines, || {
+            let _course = tracing::error_span!("request", trace = "4bf9").entered();
+            panic::catch_unwind(|| panic!("no {}", "way")).unwrap_err();
+        });
+        panic::set_hook(before);
+        let line: serde_json::Value = serde_json::from_slice(&log.lock().unwrap()).expect("one line of JSON");
+        assert_eq!((&line["level"], &line["panic"]), (&"ERROR".into(), &"no way".into()), "{line}");
+        assert_eq!(line["span"]["trace"], "4bf9", "{line}");
+        assert!(line["place"].as_str().is_some_and(|place| place.contains("logging.rs:")), "{line}");
+    }
+
+    struct Line(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Line {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no writer panics").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 }

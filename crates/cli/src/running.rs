@@ -25,16 +25,26 @@ pub(crate) struct RunningServer {
 }
 
 impl RunningServer {
-    /// The server that runs on a folder, if one does.
+    /// The server that runs on a folder, if one does, and if that can be told. Who cannot look there cannot use the
+    /// folder either, and is told so then.
     pub(crate) fn on(data_dir: &Path) -> Option<Self> {
-        let mut file = File::open(path(data_dir)).ok()?;
+        Self::find(data_dir).ok().flatten()
+    }
+
+    /// The same; fails if it cannot be told.
+    pub(crate) fn find(data_dir: &Path) -> io::Result<Option<Self>> {
+        let mut file = match File::open(path(data_dir)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => {}
-            Ok(()) | Err(TryLockError::Error(_)) => return None,
+            Ok(()) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
         let mut text = String::new();
-        file.read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        file.read_to_string(&mut text)?;
+        Ok(serde_json::from_str(&text).ok())
     }
 
     /// Where it can be called from this machine.
@@ -127,6 +137,16 @@ mod tests {
         assert_eq!(RunningServer::on(folder.path()), None);
         let _announcement = Announcement::new(folder.path(), address("127.0.0.1:9090")).unwrap();
         assert_eq!(RunningServer::on(folder.path()).unwrap().url(), "http://127.0.0.1:9090");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_looked_into_tells_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(RunningServer::find(&file).is_err());
+        assert_eq!(RunningServer::on(&file), None);
+        assert_eq!(RunningServer::find(&folder.path().join("nowhere")).unwrap(), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use domain::{Accepted, Cause, Ended, Failure, FailureKind, NothingFound, Outcome, Provider, Run, Timestamp};
 use futures::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::field::{debug, display};
 use tracing::{Instrument, error, info, info_span};
 
 use crate::Engine;
@@ -41,6 +42,7 @@ impl Task {
     async fn run(self, accepted: Box<Accepted>, at: Timestamp) {
         let Self { engine, live, run, provider, nothing_found, slot } = self;
         let ports = &engine.shared.ports;
+        let first_choice = accepted.first_choice.provider.clone();
         let work = Work { accepted: accepted.clone(), nothing_found, provider };
         let mut answer = Answer::new(&engine.shared.limits);
         let mut writer = Writer::new(&engine.shared, run, &accepted, at, live.log.clone());
@@ -52,12 +54,17 @@ impl Task {
         // From here on whoever looks for the prompt finds it in the journal, ended.
         engine.shared.running.remove(live.prompt);
         live.log.publish(last);
+        let (outcome, failure) = outcome(&ended);
+        let (failure, reason) = (failure.map(|failure| debug(failure.kind)), failure.map(display));
+        let took = ports.clock.now().since(at).as_millis();
         info!(
-            provider = answer.model.as_ref().map(|model| &*model.provider),
-            outcome = outcome(&ended),
+            provider = answer.model.as_ref().map_or(&*first_choice, |model| &*model.provider),
+            outcome,
             cause = ?ended.cause,
+            failure,
+            reason,
             tokens = answer.tokens,
-            milliseconds = ports.clock.now().since(at).as_millis(),
+            milliseconds = u64::try_from(took).unwrap_or(u64::MAX),
             "prompt ended"
         );
     }
@@ -72,10 +79,11 @@ fn broken(panic: &(dyn std::any::Any + Send)) -> Ended {
     Ended { outcome: Outcome::Failed(failure), cause: Cause::Bug }
 }
 
-fn outcome(ended: &Ended) -> String {
+/// How it ended, in the words of the metrics, and why if it failed.
+fn outcome(ended: &Ended) -> (&'static str, Option<&Failure>) {
     match &ended.outcome {
-        Outcome::Done(_) => "done".to_owned(),
-        Outcome::Cancelled => "cancelled".to_owned(),
-        Outcome::Failed(failure) => format!("failed ({:?}): {failure}", failure.kind),
+        Outcome::Done(_) => ("done", None),
+        Outcome::Cancelled => ("cancelled", None),
+        Outcome::Failed(failure) => ("error", Some(failure)),
     }
 }

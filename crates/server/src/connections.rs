@@ -150,8 +150,10 @@ async fn serve_one(
             () = look.as_mut() => match pace.look(&patience) {
                 Ok(again) => look.as_mut().reset(again),
                 Err(overdue) => {
-                    give_up(peer, overdue, &patience);
-                    pace.give_up();
+                    tell(peer, overdue, &patience);
+                    if overdue == Overdue::Unread {
+                        pace.give_up();
+                    }
                     return;
                 }
             }
@@ -174,7 +176,7 @@ fn service(
     })
 }
 
-fn give_up(client: SocketAddr, overdue: Overdue, patience: &Patience) {
+fn tell(client: SocketAddr, overdue: Overdue, patience: &Patience) {
     match overdue {
         Overdue::Unread => {
             let seconds = patience.unread.as_secs_f64();

@@ -1,28 +1,32 @@
 //! The rules of the door, for every route: a trace id on everything, no more requests of an address than it may send,
 //! loopback host names on a loopback address, other origins only if allowed.
 
+mod hosts;
 mod limited;
 
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::uri::Authority;
-use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use axum::extract::{Extension, Request, State};
+use axum::http::{Extensions, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use dialects::Rejected;
 use domain::TraceId;
 use futures::FutureExt;
+use tokio::time::Instant;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
-use tracing::{debug, info};
+use tracing::{Instrument, debug, error_span, info};
 
+use crate::client::client;
+use crate::connections::Peer;
 use crate::refusal::{self, Refusal};
 use crate::routes;
 use crate::serve::App;
-use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, limited, rate_limited};
+pub(crate) use hosts::is_foreign;
+use hosts::{misdirected, only_loopback_names};
+use limited::{RATE_LIMIT, RATE_REMAINING, RATE_RESET, counted, limited, rate_limited};
 
 pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 pub(crate) const PROMPT_ID: HeaderName = HeaderName::from_static("x-prompt-id");
@@ -34,10 +38,11 @@ pub(crate) fn guard(routes: Router<App>, app: &App, loopback_only: bool) -> Rout
     if loopback_only {
         routes = routes.layer(from_fn(only_loopback_names));
     }
+    routes = routes.layer(from_fn(limited)).layer(cors(&app.settings.allowed_origins));
     if app.rate.is_some() {
-        routes = routes.layer(from_fn_with_state(app.clone(), limited));
+        routes = routes.layer(from_fn_with_state(app.clone(), counted));
     }
-    routes.layer(cors(&app.settings.allowed_origins)).layer(from_fn_with_state(app.clone(), traced))
+    routes.layer(from_fn_with_state(app.clone(), traced))
 }
 
 /// Why any request may be refused.
@@ -58,17 +63,14 @@ pub(crate) fn trace_of(extensions: &Extensions) -> TraceId {
     extensions.get().copied().unwrap_or_else(TraceId::random)
 }
 
-/// Whether a page of another origin sent this, and is not allowed to.
-pub(crate) fn is_foreign(headers: &HeaderMap, allowed_origins: &[String]) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return false };
-    let Ok(origin) = origin.to_str() else { return true };
-    let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| {
-        origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
-    });
-    !own && !allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
-}
-
-async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Response {
+async fn traced(
+    State(app): State<App>,
+    Extension(Peer(peer)): Extension<Peer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let came = Instant::now();
+    let client = client(peer.ip(), request.headers(), &app.settings.trusted_proxies);
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(TraceId::from_traceparent).unwrap_or_else(TraceId::random);
     request.extensions_mut().insert(trace);
@@ -77,10 +79,11 @@ async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Res
     let mut response = refusal::tell(response, routes::words(&path), trace);
     app.refused.count(&response);
     let status = response.status().as_u16();
+    let milliseconds = u64::try_from(came.elapsed().as_millis()).unwrap_or(u64::MAX);
     if path.starts_with("/health") || path == "/metrics" {
-        debug!(%trace, %method, path, status, "answered");
+        debug!(%trace, %client, %method, path, status, milliseconds, "answered");
     } else {
-        info!(%trace, %method, path, status, "answered");
+        info!(%trace, %client, %method, path, status, milliseconds, "answered");
     }
     response
         .headers_mut()
@@ -88,9 +91,10 @@ async fn traced(State(app): State<App>, mut request: Request, next: Next) -> Res
     response
 }
 
-/// A handler that panics is a response, too.
+/// A handler that panics is a response, too. What is logged meanwhile, as a panic is, has the trace id.
 async fn unbroken(request: Request, next: Next) -> Response {
-    AssertUnwindSafe(next.run(request))
+    let span = error_span!("request", trace = %trace_of(request.extensions()));
+    AssertUnwindSafe(next.run(request).instrument(span))
         .catch_unwind()
         .await
         .unwrap_or_else(|_| Refusal::from(broken()).into_response())
@@ -98,41 +102,6 @@ async fn unbroken(request: Request, next: Next) -> Response {
 
 fn broken() -> Rejected {
     Rejected::new(500, "internal_error", "something is broken on our side; the log has this trace id")
-}
-
-/// A name that somebody else's DNS points at this machine is not ours.
-async fn only_loopback_names(request: Request, next: Next) -> Response {
-    match host(request.uri(), request.headers()) {
-        Some(host) if !is_loopback(host) => {
-            let message = format!(
-                "this server listens on a loopback address and does not answer to the name {host:?}: use localhost, \
-                 or bind it to another address (server.bind)"
-            );
-            Refusal::from(misdirected(message)).into_response()
-        }
-        _ => next.run(request).await,
-    }
-}
-
-fn misdirected(message: impl Into<String>) -> Rejected {
-    Rejected::new(421, "misdirected_request", message)
-}
-
-/// The host that a request is for, without its port.
-fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
-    let authority = uri.authority().map(Authority::as_str);
-    let authority =
-        authority.or_else(|| headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default()))?;
-    let port = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
-    Some(&authority[..port.unwrap_or(authority.len())])
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 fn cors(allowed_origins: &[String]) -> CorsLayer {
@@ -154,35 +123,4 @@ fn cors(allowed_origins: &[String]) -> CorsLayer {
             RATE_RESET,
             header::RETRY_AFTER,
         ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loopback_names_are_told_from_others() {
-        for name in
-            ["localhost", "LOCALHOST", "wiki.localhost", "127.0.0.1", "127.8.9.10", "[::1]", "localhost."]
-        {
-            assert!(is_loopback(name), "{name}");
-        }
-        for name in ["example.com", "localhost.example.com", "10.0.0.1", "[::2]", "", "127.0.0.1.example.com"]
-        {
-            assert!(!is_loopback(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_port_is_no_part_of_a_host() {
-        for (authority, expected) in [
-            ("localhost:8080", "localhost"),
-            ("[::1]:8080", "[::1]"),
-            ("[::1]", "[::1]"),
-            ("example.com", "example.com"),
-        ] {
-            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(authority))]);
-            assert_eq!(host(&Uri::from_static("/"), &headers), Some(expected));
-        }
-    }
 }

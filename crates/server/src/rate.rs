@@ -50,8 +50,7 @@ impl Rate {
 
     /// Counts a request of this client, unless it may not send one.
     pub(crate) fn take(&self, client: IpAddr) -> Allowance {
-        let now = Instant::now();
-        let mut known = self.known();
+        let (mut known, now) = self.known_now();
         let full_at = known.full_at(client, now);
         let taken = full_at + MINUTE / self.per_minute;
         if taken > now + MINUTE {
@@ -63,8 +62,8 @@ impl Rate {
 
     /// What this client may do, without counting.
     pub(crate) fn look(&self, client: IpAddr) -> Allowance {
-        let now = Instant::now();
-        self.allowance(self.known().full_at(client, now), now)
+        let (known, now) = self.known_now();
+        self.allowance(known.full_at(client, now), now)
     }
 
     fn allowance(&self, full_at: Instant, now: Instant) -> Allowance {
@@ -74,9 +73,13 @@ impl Rate {
         Allowance { limit: self.per_minute, remaining, full_in, wait: None }
     }
 
+    /// What is known, and the time. The time is asked for last: it must not be earlier than any that was noted, or an
+    /// address that sends from several connections at once would have spent more than its minute.
+    ///
     /// Every change is whole before anything can panic, so a poisoned lock is still good.
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known_now(&self) -> (MutexGuard<'_, Known>, Instant) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        (known, Instant::now())
     }
 }
 
@@ -137,6 +140,19 @@ mod tests {
         assert!(Rate::new(0).is_none());
     }
 
+    /// On real time and on all cores, where one asks while another is noted.
+    #[test]
+    fn an_address_may_send_from_many_connections_at_once() {
+        let (rate, began) = (Rate::new(1_000).unwrap(), Instant::now());
+        let allowed: usize = std::thread::scope(|scope| {
+            let send = || (0..20_000).filter(|_| rate.take(address(1)).wait.is_none()).count();
+            let senders: Vec<_> = (0..8).map(|_| scope.spawn(send)).collect();
+            senders.into_iter().map(|sender| sender.join().expect("nobody is dropped for it")).sum()
+        });
+        let came_back = began.elapsed().div_duration_f64(MINUTE / 1_000);
+        assert!((1_000.0..=1_001.0 + came_back).contains(&(allowed as f64)), "{allowed}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn nobody_is_forgotten_who_is_not_full_again() {
         let rate = Rate::new(1).unwrap();
@@ -156,7 +172,7 @@ mod tests {
         for number in (0..).take(3 * MOST_ADDRESSES) {
             rate.take(address(number));
         }
-        let known = rate.known();
+        let (known, _) = rate.known_now();
         assert!(known.newer.len() <= MOST_ADDRESSES && known.older.len() <= MOST_ADDRESSES);
     }
 }

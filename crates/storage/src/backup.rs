@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Vec<BackedUp>, StorageError> {
         let to = to.display();
         return Err(StorageError(format!("{to} is not empty: name a folder that is new or empty")));
     }
-    let copied = there.into_iter().map(|file| copy(from, to, file).inspect_err(|_| clear_away(to, file)));
-    let copied = copied.collect::<Result<_, _>>()?;
+    let copied: Result<_, _> = there.iter().map(|file| copy(from, to, file)).collect();
+    let copied = copied.inspect_err(|_| clear_away(to, &there))?;
     // Files have their names on the disk once the folder is there.
     File::open(to).and_then(|folder| folder.sync_all()).map_err(failed)?;
     Ok(copied)
@@ -50,13 +50,15 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Vec<BackedUp>, StorageError> {
 /// Copies a database under another name, checks the copy, and gives it its name last: a file of that name is whole.
 fn copy(from: &Path, to: &Path, file: &'static str) -> Result<BackedUp, StorageError> {
     let part = part(to, file);
+    let failed = |error: io::Error| StorageError(format!("{}: {error}", part.display()));
+    // Whatever its folder lets others do. SQLite takes an empty file for one that is not there.
+    File::options().write(true).create_new(true).mode(0o600).open(&part).map_err(failed)?;
     let checked = vacuum_into(&from.join(file), &part).and_then(|()| check(&part));
     match checked.map_err(|error| StorageError(format!("{file}: {error}")))?.as_str() {
         "ok" => {}
         found => return Err(StorageError(format!("{file} is damaged, and so is its copy: {found}"))),
     }
-    let named = keep(&part, to.join(file));
-    let bytes = named.map_err(|error| StorageError(format!("{}: {error}", part.display())))?;
+    let bytes = keep(&part, to.join(file)).map_err(failed)?;
     Ok(BackedUp { file, bytes })
 }
 
@@ -64,9 +66,11 @@ fn part(to: &Path, file: &str) -> PathBuf {
     to.join(format!("{file}.part"))
 }
 
-/// Half a copy is of no use, and would be in the way of the next one.
-fn clear_away(to: &Path, file: &str) {
-    let _ = fs::remove_file(part(to, file));
+/// Half a backup is of no use, and would be in the way of the next one.
+fn clear_away(to: &Path, files: &[&str]) {
+    for file in files {
+        let _ = (fs::remove_file(part(to, file)), fs::remove_file(to.join(file)));
+    }
 }
 
 fn vacuum_into(database: &Path, part: &Path) -> rusqlite::Result<()> {

@@ -27,6 +27,8 @@ enum End {
     Finish,
     Fail(Failure),
     Silence,
+    BreakOff,
+    Panic,
 }
 
 impl Mood {
@@ -43,6 +45,16 @@ impl Mood {
     /// Nothing, and no end.
     pub fn silent() -> Self {
         Self { wait: Duration::ZERO, says_something: false, end: End::Silence }
+    }
+
+    /// Nothing, and the connection is gone.
+    pub fn breaks_off() -> Self {
+        Self { wait: Duration::ZERO, says_something: false, end: End::BreakOff }
+    }
+
+    /// A panic, also when it is asked for its health.
+    pub fn panics() -> Self {
+        Self { wait: Duration::ZERO, says_something: false, end: End::Panic }
     }
 
     /// A proper end, and nothing before it.
@@ -123,14 +135,17 @@ impl Provider for MoodyProvider {
         let waited = stream::once(sleep(wait)).filter_map(|()| async { None });
         let last = stream::once(async move {
             match end {
-                End::Finish => Ok(ModelEvent::Finish(FinishReason::Stop)),
+                End::Finish => Some(Ok(ModelEvent::Finish(FinishReason::Stop))),
                 End::Fail(failure) => {
                     failures.fetch_add(1, Ordering::Relaxed);
-                    Err(failure)
+                    Some(Err(failure))
                 }
                 End::Silence => pending().await,
+                End::BreakOff => None,
+                End::Panic => panic!("it is in a mood to panic"),
             }
-        });
+        })
+        .filter_map(async |last| last);
         stream::iter([Ok(started)]).chain(waited).chain(stream::iter(first.map(Ok))).chain(last).boxed()
     }
 
@@ -147,9 +162,10 @@ impl Provider for MoodyProvider {
         let Mood { wait, end, .. } = self.mood();
         sleep(wait).await;
         match end {
-            End::Finish => Ok(()),
+            End::Finish | End::BreakOff => Ok(()),
             End::Fail(failure) => Err(failure),
             End::Silence => Err(Failure::new(FailureKind::Unavailable, "it says nothing")),
+            End::Panic => panic!("it is in a mood to panic"),
         }
     }
 }

@@ -20,9 +20,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// Tells how the server is.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-It asks the server that runs on the data folder, and ends with 0 if prompts are answered, also where a part of the
-server is not at its best. With --ready it asks only whether prompts are taken, says nothing if they are, and does
-not mind whether anybody would answer them.")]
+It asks the server that runs on the data folder of the settings, and ends with 0 if prompts are answered, also where a
+part of the server is not at its best. With --ready it asks only whether prompts are taken, says nothing if they are,
+and does not mind whether anybody would answer them.")]
 pub(super) struct Health {
     /// Asks GET /health/ready instead of GET /health
     #[arg(long)]
@@ -52,9 +52,18 @@ fn url(health: &Health, environment: &Environment) -> Result<String, Box<dyn Err
         return Ok(url.clone());
     }
     let folder = health.config.settings(environment)?.data_dir;
-    let server = RunningServer::on(&folder);
+    let shown = folder.display();
+    let server = RunningServer::find(&folder).map_err(|error| {
+        format!(
+            "whether a server runs on the data folder {shown} cannot be told: {error}; run this as the server's \
+             user, or name the server's address with --server"
+        )
+    })?;
     let server = server.ok_or_else(|| {
-        format!("no server runs on {}: name its data folder, or its address with --server", folder.display())
+        format!(
+            "no server runs on the data folder {shown}: if one runs on another, name its settings file with \
+             --config, or its address with --server"
+        )
     })?;
     Ok(server.url())
 }

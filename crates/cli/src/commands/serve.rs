@@ -23,6 +23,9 @@ use crate::service::ServiceManager;
 use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, Sources};
 use crate::{files, logging, memory, wiring};
 
+/// What computes for nobody may still do so for this time, when all clients are told.
+const LEFT_BEHIND: Duration = Duration::from_millis(250);
+
 /// Runs the server.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -48,7 +51,16 @@ pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn
         warn!("{remark}");
     }
     files::raise_limit(&settings);
-    Runtime::new()?.block_on(listen(&settings, ServiceManager::new(environment)))
+    to_its_end(listen(&settings, ServiceManager::new(environment)))?
+}
+
+/// Runs it to its end. What still computes then, on threads that cannot be told to stop, does so for nobody: documents
+/// of a request that was interrupted are cut, or a search goes on. The process does not wait for it to end by itself.
+fn to_its_end<T>(serving: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = Runtime::new()?;
+    let served = runtime.block_on(serving);
+    runtime.shutdown_timeout(LEFT_BEHIND);
+    Ok(served)
 }
 
 async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<dyn Error>> {
@@ -60,10 +72,12 @@ async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<
     warn_if_open(settings);
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
     let stop = stop_signals(manager.clone())?;
-    let announcement = announce(settings, listener.local_addr()?);
+    let address = listener.local_addr()?;
+    let announcement = announce(settings, address);
+    info!(version = env!("CARGO_PKG_VERSION"), %address, "started");
     manager.tell("READY=1");
     // It serves also if nobody can read this.
-    let _ = print(&format!("Wellspring listens on http://{}\n", listener.local_addr()?));
+    let _ = print(&format!("Wellspring listens on http://{address}\n"));
     let mut beside = JoinSet::new();
     beside.spawn(advise(wired.parts.engine.clone()));
     for provider in wired.watched {
@@ -168,5 +182,24 @@ fn warn_if_open(settings: &Settings) {
     let bind = settings.server.bind;
     if settings.auth.mode == AuthMode::None && !bind.ip().is_loopback() {
         warn!("auth.mode is \"none\" and server.bind is {bind}: everyone who can reach it can use it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::task::spawn_blocking;
+
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_what_computes_for_nobody() {
+        let (_never, ends) = mpsc::channel::<()>();
+        let served = to_its_end(async {
+            spawn_blocking(move || ends.recv());
+            "served"
+        });
+        assert_eq!(served.unwrap(), "served");
     }
 }

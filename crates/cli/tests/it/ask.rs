@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 use testing::{Ending, FakeModel};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Child;
 
-use crate::binary::{Home, Ran, signal, soon};
+use crate::binary::{Home, Ran, shown, signal, soon, typed};
 use crate::client::get;
 use crate::ingest::{embedding_by, home_with_pages};
 
@@ -267,24 +267,6 @@ async fn a_question_of_several_that_fails_is_told_and_the_others_are_asked() {
     assert_eq!(ran.out.matches("word0 word1 \n").count(), 2, "{}", ran.out);
     assert!(ran.err.contains("limits.question_chars"), "{}", ran.err);
     assert!(ran.err.contains("wellspring: not every question was answered"), "{}", ran.err);
-}
-
-/// Reads what a terminal shows until it has this.
-async fn shown(asking: &mut Child, words: &str) -> String {
-    let out = asking.stdout.as_mut().expect("it is piped");
-    let (mut seen, mut buffer) = (String::new(), [0; 1024]);
-    while !seen.contains(words) {
-        let length = soon(words, out.read(&mut buffer)).await.expect("it can be read");
-        assert!(length > 0, "it ended before it showed {words:?}: {seen:?}");
-        seen.push_str(&String::from_utf8_lossy(&buffer[..length]));
-    }
-    seen
-}
-
-async fn typed(asking: &mut Child, text: &str) {
-    let input = asking.stdin.as_mut().expect("it is piped");
-    input.write_all(text.as_bytes()).await.expect("it takes input");
-    input.flush().await.expect("it takes input");
 }
 
 #[tokio::test]

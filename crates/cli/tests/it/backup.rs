@@ -2,6 +2,7 @@
 //! `WELLSPRING_SOAK` makes twenty of them.
 
 use std::cell::Cell;
+use std::os::unix::fs::PermissionsExt;
 use std::{env, fs};
 
 use futures::future::join_all;
@@ -156,4 +157,28 @@ async fn a_copy_overwrites_nothing_and_says_where_there_is_nothing_to_copy() {
     assert!(ran.err.contains("copy is not empty: name a folder that is new or empty"), "{}", ran.err);
     let ran = home.run(&["backup", "other"], &[("WELLSPRING__STORAGE__KIND", "memory")]).await;
     assert!(ran.err.contains("storage.kind is \"memory\""), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn copies_are_for_their_owner_alone_and_half_a_backup_is_none() {
+    let home = Home::new();
+    home.serve(&[], &[]).await.stopped().await;
+    // A folder that was there keeps its mode, and everybody may look into this one.
+    fs::create_dir(home.path("copy")).expect("the home can be written to");
+    fs::set_permissions(home.path("copy"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let knowledge = home.path(DATA).join("knowledge.db");
+    let whole = fs::read(&knowledge).expect("it is there");
+    fs::write(&knowledge, "no database at all").expect("it can be written to");
+    let ran = home.run(&["backup", "copy"], &[]).await;
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("knowledge.db: "), "{}", ran.err);
+    assert_eq!(fs::read_dir(home.path("copy")).expect("it is there").count(), 0, "and it can be named again");
+
+    fs::write(&knowledge, whole).expect("it can be written to");
+    let ran = home.run(&["backup", "copy"], &[]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    for file in ["history.db", "knowledge.db"] {
+        let mode = fs::metadata(home.path("copy").join(file)).expect("it was copied").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
 }

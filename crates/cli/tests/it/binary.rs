@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
@@ -68,9 +68,7 @@ impl Home {
 
     /// Starts the binary, which is gone when it is dropped.
     pub(crate) fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
-        let mut command = self.command(arguments, variables);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        command.spawn().expect("the binary was built for this test")
+        started(&mut self.command(arguments, variables))
     }
 
     /// Starts the binary on a terminal of its own; what is written to its input is typed there.
@@ -100,7 +98,18 @@ impl Home {
     /// Starts a server on a free port and waits until it is ready.
     pub(crate) async fn serve(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let arguments = [&["serve", "--bind", "127.0.0.1:0"], arguments].concat();
-        let mut process = self.start(&arguments, variables);
+        self.ready(self.start(&arguments, variables)).await
+    }
+
+    /// The same, where no more files may be open than `ulimit` says with these flags.
+    pub(crate) async fn serve_with_files(&self, flags: &str) -> Server {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("ulimit {flags} && exec \"$0\" serve --bind 127.0.0.1:0");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_wellspring")]);
+        self.ready(started(&mut self.at_home(command, &[]))).await
+    }
+
+    async fn ready(&self, mut process: Child) -> Server {
         let mut out = BufReader::new(process.stdout.take().expect("it is piped"));
         let lines = lines(process.stderr.take().expect("it is piped"));
         let mut announcement = String::new();
@@ -112,7 +121,12 @@ impl Home {
 
     fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wellspring"));
-        command.args(arguments).env_clear().env("HOME", self.0.path()).envs(variables.iter().copied());
+        command.args(arguments);
+        self.at_home(command, variables)
+    }
+
+    fn at_home(&self, mut command: Command, variables: &[(&str, &str)]) -> Command {
+        command.env_clear().env("HOME", self.0.path()).envs(variables.iter().copied());
         command.current_dir(self.0.path());
         command
     }
@@ -124,10 +138,15 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    /// What the system tells of its process in a file of `/proc`.
+    pub(crate) fn told(&self, file: &str) -> String {
+        let process = self.process.id().expect("it runs");
+        fs::read_to_string(format!("/proc/{process}/{file}")).expect("it runs")
+    }
+
     /// How many bytes of memory it has.
     pub(crate) fn memory(&self) -> u64 {
-        let process = self.process.id().expect("it runs");
-        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+        let status = self.told("status");
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is told");
         let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().expect("it is a number");
         kilobytes * 1024
@@ -169,6 +188,11 @@ impl Server {
     }
 }
 
+fn started(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command.spawn().expect("the binary was built for this test")
+}
+
 fn lines(log: ChildStderr) -> UnboundedReceiver<String> {
     let (sender, receiver) = unbounded_channel();
     tokio::spawn(async move {
@@ -181,6 +205,25 @@ fn lines(log: ChildStderr) -> UnboundedReceiver<String> {
         }
     });
     receiver
+}
+
+/// Reads what a terminal shows until it has this.
+pub(crate) async fn shown(terminal: &mut Child, words: &str) -> String {
+    let out = terminal.stdout.as_mut().expect("it is piped");
+    let (mut seen, mut buffer) = (String::new(), [0; 1024]);
+    while !seen.contains(words) {
+        let length = soon(words, out.read(&mut buffer)).await.expect("it can be read");
+        assert!(length > 0, "it ended before it showed {words:?}: {seen:?}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..length]));
+    }
+    seen
+}
+
+/// Types this.
+pub(crate) async fn typed(terminal: &mut Child, text: &str) {
+    let input = terminal.stdin.as_mut().expect("it is piped");
+    input.write_all(text.as_bytes()).await.expect("it takes input");
+    input.flush().await.expect("it takes input");
 }
 
 /// Sends a signal, such as `INT`, to a process.

@@ -37,6 +37,15 @@ async fn a_provider_that_fails_too_often_is_left_alone_and_health_tells() {
     let message = metadata["message"].as_str().unwrap();
     assert!(message.contains("it failed too often") && message.contains("answered 500"), "{message}");
     assert_eq!(fake.chats().len(), 2, "the third question does not reach it");
+
+    let expected = json!({"status": "Degraded", "providers": {"broken": false, "spare": true}});
+    soon("health that tells", async {
+        while get(&server, "/api/generation/health").await.unwrap().json().await != expected {}
+    })
+    .await;
+    let health = get(&server, "/health").await.unwrap().json().await;
+    assert_eq!(health["services"]["providers.broken"]["status"], "down", "{health}");
+    assert_eq!(health["services"]["providers.spare"]["status"], "up", "{health}");
 }
 
 #[tokio::test]

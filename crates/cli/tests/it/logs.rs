@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testing::{FakeModel, fake_text};
 
-use crate::binary::Home;
+use crate::binary::{Home, shown, soon, typed};
 use crate::client::{ask, post};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -25,16 +25,53 @@ async fn a_prompt_is_logged_by_its_ids_and_without_its_text() {
     let id = response.header("x-prompt-id").to_owned();
     response.answer().await;
 
+    let address = server.address.clone();
     let log = server.stopped().await;
     let lines = log.lines().map(|line| serde_json::from_str(line).expect("a machine reads JSON"));
-    let ended =
-        lines.into_iter().find(|line: &Value| line["message"] == "prompt ended").expect("it is logged");
+    let lines: Vec<Value> = lines.collect();
+    let begins = lines.iter().find(|line| line["message"] == "started").expect("it is logged");
+    assert_eq!(json!([begins["version"], begins["address"]]), json!([env!("CARGO_PKG_VERSION"), address]));
+    let ended = lines.iter().find(|line| line["message"] == "prompt ended").expect("it is logged");
     let expected = json!({"prompt": id, "session": started["sessionId"], "trace": TRACE, "key": "again", "name": "prompt"});
     assert_eq!(ended["span"], expected);
     assert_eq!((&ended["level"], &ended["provider"]), (&json!("INFO"), &json!("local")), "{ended}");
     assert_eq!((&ended["outcome"], &ended["tokens"]), (&json!("done"), &json!(16)), "{ended}");
+    assert!(ended["milliseconds"].is_u64(), "{ended}");
+    let answered = lines.iter().find(|line| line["message"] == "answered" && line["trace"] == TRACE);
+    let answered = answered.expect("it is logged");
+    let told = ["client", "method", "path", "status"].map(|name| &answered[name]);
+    assert_eq!(json!(told), json!(["127.0.0.1", "POST", "/api/generation/stream", 200]));
+    assert!(answered["milliseconds"].is_u64(), "{answered}");
     assert!(!log.contains("Ada"), "{log}");
     assert!(!log.contains(&fake_text(2)), "{log}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_failed_is_logged_with_the_reason() {
+    let fake = FakeModel::start().await;
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake,status=500"),
+    ];
+    let mut server = Home::new().serve(&[], &variables).await;
+    ask(&server, "why?").await.answer().await;
+    let ended = server.logged("prompt ended").await;
+    let ended: Value = serde_json::from_str(&ended).expect("a machine reads JSON");
+    let told = ["provider", "outcome", "cause", "failure"].map(|name| &ended[name]);
+    assert_eq!(json!(told), json!(["local", "error", "Model", "Unavailable"]), "{ended}");
+    assert!(ended["reason"].as_str().is_some_and(|reason| reason.contains("answered 500")), "{ended}");
+}
+
+#[tokio::test]
+async fn on_a_terminal_the_log_is_text() {
+    let home = Home::new();
+    let mut serving = home.start_on_terminal("serve --bind 127.0.0.1:0", &[]);
+    shown(&mut serving, "Wellspring listens on").await;
+    typed(&mut serving, "\x03").await;
+    let log = shown(&mut serving, "stopped").await;
+    assert!(log.contains("INFO") && log.contains("stopping") && !log.contains("\"level\""), "{log}");
+    let status = soon("its end", serving.wait()).await.expect("it can be waited for");
+    assert_eq!(status.code(), Some(0));
 }
 
 #[tokio::test]

@@ -90,6 +90,21 @@ async fn a_provider_that_does_not_run_yet_is_a_warning_and_an_error_that_may_be_
 }
 
 #[tokio::test]
+async fn it_takes_all_files_that_the_system_allows_and_says_if_those_are_too_few() {
+    let mut server = Home::new().serve_with_files("-Sn 100").await;
+    let limits = server.told("limits");
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("it is told");
+    let (soft, hard) = files.trim().split_once(' ').expect("there are two");
+    assert_eq!(Some(soft), hard.split_whitespace().next(), "{files}");
+    assert_ne!(soft, "100");
+
+    server = Home::new().serve_with_files("-n 1000").await;
+    let warning = server.logged("open 1000 files").await;
+    assert!(warning.contains("WARN") && warning.contains("it may need 12400"), "{warning}");
+    assert_eq!(get(&server, "/health/ready").await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn a_port_in_use_stops_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -29,7 +29,13 @@ async fn health_tells_how_the_server_is_and_ends_accordingly() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let ran = home.run(&["health"], &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
-    assert!(ran.err.contains("no server runs on"), "{}", ran.err);
+    let data = home.path(".local/share/wellspring");
+    assert!(
+        ran.err.contains(&format!("no server runs on the data folder {}", data.display())),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("--config") && ran.err.contains("--server"), "{}", ran.err);
 
     let variables = [
         ("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama"),

@@ -69,6 +69,8 @@ async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
     server.logged("no new prompts are taken").await;
     assert_eq!(get(&server, "/health/ready").await.unwrap().status, 503);
     assert_eq!(get(&server, "/health/live").await.unwrap().status, 200);
+    let health = get(&server, "/health").await.unwrap();
+    assert_eq!((health.status, &health.json().await["status"]), (503, &"unhealthy".into()));
     let prompt = json!({"sessionId": session["sessionId"], "prompt": "and why?"});
     let refused = post(&server, "/api/generation/stream", "", &prompt).await;
     assert_eq!((refused.status, &refused.json().await["code"]), (503, &"interrupted".into()));

@@ -96,6 +96,20 @@ async fn failures_count_as_the_table_says() {
     }
     assert!(!opens(Mood::empty()).await);
     assert!(!opens(Mood::answers()).await);
+    assert!(opens(Mood::breaks_off().midway()).await);
+    assert!(!opens(Mood::breaks_off()).await, "it is empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_answer_speaks_neither_for_nor_against_it() {
+    let fails = || failing(FailureKind::Unavailable);
+    let (provider, breaker) = breaker(fails());
+    for mood in [fails(), fails(), fails(), fails(), Mood::empty(), fails()] {
+        assert!(breaker.standing().is_asked());
+        provider.set(mood);
+        let _ = ask(&breaker).await;
+    }
+    assert!(breaker.standing().breaker_open, "five failures are in a row, whatever was empty between them");
 }
 
 #[tokio::test(start_paused = true)]

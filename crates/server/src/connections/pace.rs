@@ -61,7 +61,13 @@ impl Pace {
     pub(super) fn wrote(&self, done: bool) {
         let mut state = self.state();
         match (done, state.unread_since) {
-            (true, Some(_)) => state.unread_since = None,
+            (true, Some(_)) => {
+                state.unread_since = None;
+                if state.turn == Turn::Idle {
+                    // The rest of an answer goes out: its client is reading, and has not been idle.
+                    state.since = Instant::now();
+                }
+            }
             (false, None) => state.unread_since = Some(Instant::now()),
             _ => {}
         }
@@ -174,6 +180,18 @@ mod tests {
         assert_eq!(overdue(&pace, 200).await, Some((Overdue::Unread, 20)));
         pace.wrote(true);
         drop(answering);
+        assert_eq!(overdue(&pace, 200).await, Some((Overdue::Idle, 75)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_the_rest_of_its_answer_is_not_idle() {
+        let pace = Arc::new(Pace::new());
+        drop(pace.answer());
+        for _ in 0..10 {
+            pace.wrote(false);
+            assert_eq!(overdue(&pace, 15).await, None);
+            pace.wrote(true);
+        }
         assert_eq!(overdue(&pace, 200).await, Some((Overdue::Idle, 75)));
     }
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use dialects::Rejected;
 
 use crate::client::{client, place};
 use crate::connections::Peer;
+use crate::rate::Allowance;
 use crate::refusal::Refusal;
 use crate::serve::App;
 
@@ -17,36 +18,42 @@ pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-l
 pub(super) const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 pub(super) const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// No client sends more than its share. Those who watch over the server are not counted.
-pub(super) async fn limited(
+/// Counts a request, and tells with its answer what its client may still send. Those who watch over the server are not
+/// counted, nor are browsers that ask whether they may ask.
+pub(super) async fn counted(
     State(app): State<App>,
     Extension(Peer(peer)): Extension<Peer>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let Some(rate) = &app.rate else { return next.run(request).await };
     let client = place(client(peer.ip(), request.headers(), &app.settings.trusted_proxies));
-    let path = request.uri().path();
-    let is_counted = !matches!(path, "/health/live" | "/health/ready" | "/metrics");
-    let allowance = if is_counted { rate.take(client) } else { rate.look(client) };
-    let mut response = match allowance.wait {
-        Some(wait) => {
-            let limit = allowance.limit;
-            let message = format!(
-                "this address has sent more than {limit} requests in a minute (limits.requests_per_minute): \
-                 ask again in {} s",
-                seconds(wait)
-            );
-            Refusal::from(rate_limited(message, wait)).into_response()
-        }
-        None => next.run(request).await,
-    };
+    let is_watching = matches!(request.uri().path(), "/health/live" | "/health/ready" | "/metrics");
+    let is_preflight = request.method() == Method::OPTIONS;
+    let allowance = if is_watching || is_preflight { rate.look(client) } else { rate.take(client) };
+    request.extensions_mut().insert(allowance);
+    let mut response = next.run(request).await;
     response.headers_mut().extend([
         (RATE_LIMIT, HeaderValue::from(allowance.limit)),
         (RATE_REMAINING, HeaderValue::from(allowance.remaining)),
         (RATE_RESET, HeaderValue::from(seconds(allowance.full_in))),
     ]);
     response
+}
+
+/// No client sends more than its share. It is refused inside of what lets pages of other origins read why.
+pub(super) async fn limited(request: Request, next: Next) -> Response {
+    match request.extensions().get() {
+        Some(Allowance { limit, wait: Some(wait), .. }) => {
+            let message = format!(
+                "this address has sent more than {limit} requests in a minute (limits.requests_per_minute): \
+                 ask again in {} s",
+                seconds(*wait)
+            );
+            Refusal::from(rate_limited(message, *wait)).into_response()
+        }
+        _ => next.run(request).await,
+    }
 }
 
 pub(super) fn rate_limited(message: impl Into<String>, wait: Duration) -> Rejected {

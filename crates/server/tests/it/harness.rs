@@ -1,6 +1,7 @@
 //! A server on a free port, with the real engine, real providers and a fake model server behind them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(crate) struct Setup {
     settings: Settings,
     /// None if nobody listens where the embedder should be.
     embedding_model: Option<String>,
+    /// Where the embedder is, if not at the fake model server.
+    embedder_at: Option<SocketAddr>,
     /// None if passages are those of the documents that were taken in.
     retriever: Option<Arc<dyn Retriever>>,
     answering: Answering,
@@ -75,6 +78,7 @@ impl Setup {
                 trusted_proxies: Vec::new(),
             },
             embedding_model: Some("fake".to_owned()),
+            embedder_at: None,
             retriever: Some(Arc::new(ScriptedRetriever::nothing())),
             answering: Answering {
                 temperature: 0.0,
@@ -157,6 +161,12 @@ impl Setup {
         self
     }
 
+    /// The embedder should be at this address.
+    pub(crate) fn embedder_at(mut self, address: SocketAddr) -> Self {
+        self.embedder_at = Some(address);
+        self
+    }
+
     /// Embeds with this model of the fake server.
     pub(crate) fn embedding_model(mut self, model: &str) -> Self {
         self.embedding_model = Some(model.to_owned());
@@ -202,9 +212,10 @@ impl Setup {
     async fn embedder(&self, fake: &FakeModel) -> Arc<dyn Embedder> {
         let settings = HttpEmbedder {
             name: "embedding".to_owned(),
-            base_url: match self.embedding_model {
-                Some(_) => fake.url().to_owned(),
-                None => nobody().await,
+            base_url: match (self.embedder_at, &self.embedding_model) {
+                (Some(address), _) => format!("http://{address}"),
+                (None, Some(_)) => fake.url().to_owned(),
+                (None, None) => nobody().await,
             },
             model: self.embedding_model.clone().unwrap_or_else(|| "fake".to_owned()),
             api_key: None,

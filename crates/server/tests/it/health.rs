@@ -1,8 +1,11 @@
 //! Health: of the providers for people, of the process for orchestrators.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use domain::{Failure, FailureKind};
+use providers::{Breaker, BreakerRules, Patience, Watched};
 use serde_json::json;
+use testing::{BlackHole, Mood, MoodyProvider};
 
 use crate::client::Call;
 use crate::harness::{Kind, Setup};
@@ -89,6 +92,66 @@ async fn a_server_that_can_answer_nobody_is_unhealthy() {
 
     let world = Setup::new().unreachable("local", Kind::Ollama).start().await;
     assert_eq!(world.get("/health").await.json(503).await["status"], "unhealthy");
+}
+
+/// A provider that fails like this, behind its breaker.
+fn failing(failure: Failure) -> Breaker {
+    let patience = Patience { first_token: Duration::from_secs(60), stall: Duration::from_secs(30) };
+    Breaker::new(MoodyProvider::new("local", Mood::fails(failure)), BreakerRules::default(), patience)
+}
+
+#[tokio::test]
+async fn a_provider_that_loads_will_be_there_and_one_that_is_left_alone_answers_nobody() {
+    let loads = Failure {
+        retry_after: Some(Duration::from_secs(60)),
+        ..Failure::new(FailureKind::Unavailable, "its model is being loaded")
+    };
+    let world = Setup::new().given("local", failing(loads)).start().await;
+    let health = world.get("/health").await.json(200).await;
+    assert_eq!(health["services"]["providers.local"]["status"], "degraded", "{health}");
+    world.ask(&world.session().await).await.all().await.error("provider_unavailable", true);
+    let health = world.get("/health").await.json(503).await;
+    assert_eq!(
+        health["services"]["providers.local"]["status"], "down",
+        "it is skipped for a minute: {health}"
+    );
+
+    let fails = Failure::new(FailureKind::Unavailable, "answered 500");
+    let world = Setup::new().given("local", failing(fails)).start().await;
+    let session = world.session().await;
+    for _ in 0..5 {
+        world.ask(&session).await.all().await.error("provider_unavailable", true);
+    }
+    let health = world.get("/health").await.json(503).await;
+    let local = &health["services"]["providers.local"];
+    assert_eq!((&health["status"], &local["status"]), (&json!("unhealthy"), &json!("down")));
+    assert!(local["message"].as_str().is_some_and(|why| why.contains("it failed too often")), "{health}");
+    let ready = world.get("/health/ready").await.json(200).await;
+    assert_eq!(ready["services"]["providers.local"]["status"], "down", "{ready}");
+}
+
+#[tokio::test]
+async fn nobody_who_asks_for_health_waits_for_an_embedder_that_is_gone_without_a_word() {
+    let hole = BlackHole::open("127.0.0.1:0".parse().unwrap()).await.expect("there is a free port");
+    let world = Setup::of("fake").embedder_at(hole.address().expect("it has one")).start().await;
+    for path in ["/health/ready", "/health"] {
+        let health = world.get(path).await.json(200).await;
+        // Whoever waits for it is told that nobody can connect.
+        let expected = json!({"status": "degraded", "message": "it has not told yet how it is"});
+        assert_eq!(health["services"]["embedding"], expected, "{path}");
+        assert_eq!(health["services"]["providers.local"]["status"], "up", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_takes_its_time_does_not_hide_how_the_others_are() {
+    let watched = |name, mood| Watched::new(MoodyProvider::new(name, mood), Duration::from_secs(10));
+    let slow = Mood::answers().after(Duration::from_secs(3600));
+    let setup = Setup::new().given("quick", watched("quick", Mood::answers()));
+    let world = setup.given("slow", watched("slow", slow)).start().await;
+    let ready = world.get("/health/ready").await.json(200).await;
+    let status = |name: &str| ready["services"][name]["status"].clone();
+    assert_eq!(json!([status("providers.quick"), status("providers.slow")]), json!(["up", "degraded"]));
 }
 
 #[tokio::test]

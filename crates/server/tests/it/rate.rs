@@ -73,6 +73,30 @@ async fn those_who_watch_over_the_server_are_not_counted() {
 }
 
 #[tokio::test]
+async fn browsers_ask_first_without_being_counted_and_a_page_can_read_that_it_sent_too_much() {
+    const PAGE: &str = "https://wiki.example";
+    let setup = Setup::of("fake").settings(|settings| {
+        settings.requests_per_minute = 1;
+        settings.allowed_origins = vec![PAGE.to_owned()];
+    });
+    let world = setup.start().await;
+    let preflight = || {
+        let call = Call::new("OPTIONS", "/api/sessions").header("Origin", PAGE);
+        world.call(call.header("Access-Control-Request-Method", "GET"))
+    };
+    for _ in 0..2 {
+        let answer = preflight().await;
+        assert_eq!((answer.status, told(&answer)), (200, [Some(1), Some(1), Some(0)]));
+    }
+    let page = || world.call(Call::get("/api/sessions").header("Origin", PAGE));
+    assert_eq!(page().await.status, 200);
+    assert_eq!((preflight().await.status, page().await.status), (200, 429));
+    let refused = page().await;
+    assert_eq!(refused.header("access-control-allow-origin"), Some(PAGE));
+    assert_eq!(told(&refused)[..2], [Some(1), Some(0)]);
+}
+
+#[tokio::test]
 async fn behind_a_trusted_proxy_each_client_has_its_own_share() {
     let behind = |client: &str| Call::get("/api/sessions").header("X-Forwarded-For", client);
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -95,6 +95,7 @@ fn what_is_older_than_a_minute_or_twenty_requests_is_forgotten() {
     assert_eq!(world.ends(pairs(4).chain([Succeeded; 20])), None);
     let nine = [Failed, Succeeded].into_iter().cycle().take(17);
     assert_eq!(world.ends(nine), None, "9 of 20");
+    assert_eq!(world.ends([Succeeded, Failed]), Some(Change::Opened), "10 of 20");
 }
 
 #[test]
