@@ -38,6 +38,8 @@ fn start_at(level: &str, form: Form, environment: &Environment) -> Result<(), St
     })?;
     let no_color = environment.get("NO_COLOR").is_some_and(|text| !text.is_empty());
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // Where nobody reads the log any more, telling so there would panic, and telling of the panic abort.
+    let lines = lines.log_internal_errors(false);
     let started = match form {
         Form::Text => lines.with_ansi(io::stderr().is_terminal() && !no_color).try_init(),
         // A line is an object: what happened, and in whose course.

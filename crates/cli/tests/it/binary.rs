@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Long enough for a busy machine, and short enough to see a test fail.
@@ -39,6 +40,7 @@ pub(crate) struct Server {
     out: BufReader<ChildStdout>,
     /// What it logs, line by line. It is read all the time: a server stops at a full pipe.
     lines: UnboundedReceiver<String>,
+    reading: JoinHandle<()>,
     /// Its data lies there, so it stays as long as the server runs.
     _home: Arc<TempDir>,
 }
@@ -111,12 +113,13 @@ impl Home {
 
     async fn ready(&self, mut process: Child) -> Server {
         let mut out = BufReader::new(process.stdout.take().expect("it is piped"));
-        let lines = lines(process.stderr.take().expect("it is piped"));
+        let (lines, reading) = lines(process.stderr.take().expect("it is piped"));
         let mut announcement = String::new();
         soon("the address", out.read_line(&mut announcement)).await.expect("the binary writes UTF-8");
         let (_, address) = announcement.split_once("http://").unwrap_or_default();
         let address = address.trim_end().to_owned();
-        Server { address, announcement, log: String::new(), process, out, lines, _home: self.0.clone() }
+        let (log, _home) = (String::new(), self.0.clone());
+        Server { address, announcement, log, process, out, lines, reading, _home }
     }
 
     fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -165,6 +168,13 @@ impl Server {
         }
     }
 
+    /// Nobody reads its log from now on, nor can it be written.
+    pub(crate) async fn close_log(&mut self) {
+        self.reading.abort();
+        let ended = (&mut self.reading).await;
+        assert!(ended.is_err_and(|error| error.is_cancelled()), "the pipe was still open");
+    }
+
     /// Sends a signal, such as `TERM`.
     pub(crate) async fn signal(&self, name: &str) {
         signal(&self.process, name).await;
@@ -193,9 +203,9 @@ fn started(command: &mut Command) -> Child {
     command.spawn().expect("the binary was built for this test")
 }
 
-fn lines(log: ChildStderr) -> UnboundedReceiver<String> {
+fn lines(log: ChildStderr) -> (UnboundedReceiver<String>, JoinHandle<()>) {
     let (sender, receiver) = unbounded_channel();
-    tokio::spawn(async move {
+    let reading = tokio::spawn(async move {
         let mut log = BufReader::new(log);
         let mut line = String::new();
         while log.read_line(&mut line).await.expect("the binary writes UTF-8") > 0 {
@@ -204,7 +214,7 @@ fn lines(log: ChildStderr) -> UnboundedReceiver<String> {
             }
         }
     });
-    receiver
+    (receiver, reading)
 }
 
 /// Reads what a terminal shows until it has this.

@@ -75,6 +75,23 @@ async fn on_a_terminal_the_log_is_text() {
 }
 
 #[tokio::test]
+async fn a_log_that_nobody_reads_any_more_ends_nothing() {
+    let fake = FakeModel::start().await;
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake"),
+    ];
+    let mut server = Home::new().serve(&[], &variables).await;
+    server.close_log().await;
+    for _ in 0..2 {
+        let (_, done) = ask(&server, "why?").await.answer().await;
+        assert_eq!(done["type"], "done");
+    }
+    server.signal("TERM").await;
+    assert_eq!(server.ended().await.code, Some(0));
+}
+
+#[tokio::test]
 async fn a_key_is_sent_to_its_provider_and_shown_to_nobody() {
     const KEY: &str = "sk-hunter2-0123456789";
     let (fake, home) = (FakeModel::start().await, Home::new());
