@@ -157,7 +157,7 @@ impl Journal for Durable {
         if self.segments.has_failed() {
             self.try_out().await?;
         }
-        self.database.read(|db| db.query_row("SELECT 1", [], |_| Ok(()))).await
+        self.database.health().await
     }
 
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {

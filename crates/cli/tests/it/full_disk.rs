@@ -1,9 +1,12 @@
 //! Data folders on disks that are full, or that cannot be written to.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use testing::FakeModel;
+use tokio::time::sleep;
 
-use crate::binary::{Home, Server};
+use crate::binary::{Home, Server, soon};
 use crate::client::{Response, get, post};
 use crate::mounts::{Disk, may_mount};
 
@@ -55,6 +58,36 @@ async fn a_full_disk_ends_all_streams_and_refuses_prompts_until_there_is_room() 
     let running = get(&server, "/api/prompts?status=in-flight").await.expect("an answer").json().await;
     assert_eq!(running["prompts"].as_array().map(Vec::len), Some(1), "{running}");
     drop(works);
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_that_only_new_prompts_would_notice_is_told_by_health() {
+    if !may_mount("full_disk::a_full_disk_that_only_new_prompts_would_notice_is_told_by_health") {
+        return;
+    }
+    let (fake, home, disk) = (FakeModel::start().await, Home::new(), Disk::new(KIBIBYTES));
+    let variables = [
+        ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
+        ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "fake"),
+        ("WELLSPRING__DATA_DIR", disk.path().to_str().expect("a plain path")),
+    ];
+    let server = home.serve(&[], &variables).await;
+    let session = session(&server).await;
+    disk.fill();
+    assert_eq!(ask(&server, &session).await.json().await["code"], "storage_unavailable");
+    let health = get(&server, "/health").await.expect("an answer");
+    assert_eq!(health.status, 503);
+    let health = health.json().await;
+    assert_eq!(health["services"]["storage"]["status"], "down", "{health}");
+
+    disk.free();
+    let is_well = async {
+        while get(&server, "/health").await.expect("an answer").status != 200 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    soon("the news that there is room", is_well).await;
     server.stopped().await;
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ pub(crate) struct Database {
     checkpoints: Option<Checkpoints>,
     reader: Lane,
     writer: Lane,
+    /// Nothing was written since a write failed.
+    failing: AtomicBool,
     /// None in memory.
     file: Option<Opened>,
 }
@@ -40,7 +43,8 @@ impl Database {
         let checkpoints = Some(Checkpoints::start(schema.file, beside)?);
         let file = Some(Opened::now(&path)?);
         let writer = Lane::new(schema, Some(path), writer);
-        Ok(Self { checkpoints, reader: writer.beside().map_err(failed)?, writer, file })
+        let reader = writer.beside().map_err(failed)?;
+        Ok(Self { checkpoints, reader, writer, failing: AtomicBool::new(false), file })
     }
 
     /// A database that is gone when it is dropped. It has one connection for everything.
@@ -50,7 +54,8 @@ impl Database {
         prepare(&writer, schema.patience).map_err(failed)?;
         migrations::run(schema, &mut writer)?;
         let writer = Lane::new(schema, None, writer);
-        Ok(Self { checkpoints: None, reader: writer.clone(), writer, file: None })
+        let (reader, failing) = (writer.clone(), AtomicBool::new(false));
+        Ok(Self { checkpoints: None, reader, writer, failing, file: None })
     }
 
     /// One more connection that reads, so that calls that take long hold no others up.
@@ -67,8 +72,22 @@ impl Database {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.wake();
         }
-        self.file.as_ref().map_or(Ok(()), Opened::check_that_it_is_in_place)?;
+        let written = self.check_that_it_is_in_place().and(written);
+        self.failing.store(written.is_err(), Ordering::Relaxed);
         written
+    }
+
+    /// Whether it can be read and written to, which is tried if the last write failed.
+    pub(crate) async fn health(&self) -> Result<(), StorageError> {
+        if self.failing.load(Ordering::Relaxed) {
+            self.write(migrations::rewrite_version).await?;
+        }
+        self.check_that_it_is_in_place()?;
+        self.read(|db| db.query_row("SELECT 1", [], |_| Ok(()))).await
+    }
+
+    fn check_that_it_is_in_place(&self) -> Result<(), StorageError> {
+        self.file.as_ref().map_or(Ok(()), Opened::check_that_it_is_in_place)
     }
 
     /// The same on the calling thread, before anybody else uses the database.
@@ -219,7 +238,9 @@ mod tests {
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let StorageError(message) = database.write(insert).await.unwrap_err();
         assert!(message.starts_with("some.db: database is locked: another process"), "{message}");
+        assert!(database.health().await.is_err(), "what can only be read is not healthy");
         other.execute_batch("COMMIT").unwrap();
+        assert_eq!(database.health().await, Ok(()));
         assert_eq!(database.write(insert).await, Ok(1));
     }
 
@@ -230,8 +251,10 @@ mod tests {
         let path = folder.path().join(SCHEMA.file);
         std::fs::rename(&path, folder.path().join("aside.db")).unwrap();
         for _ in 0..2 {
-            let StorageError(message) = database.write(insert).await.unwrap_err();
-            assert!(message.contains("restart the server"), "{message}");
+            for told in [database.health().await, database.write(insert).await.map(|_| ())] {
+                let StorageError(message) = told.unwrap_err();
+                assert!(message.contains("restart the server"), "{message}");
+            }
             std::fs::write(&path, "another file").unwrap();
         }
     }

@@ -31,6 +31,11 @@ fn run_one(connection: &mut Connection, before: usize, migration: &str) -> rusql
     transaction.commit()
 }
 
+/// Writes what is there already, to see whether it can be done.
+pub(super) fn rewrite_version(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "user_version", version(connection)?)
+}
+
 fn version(connection: &Connection) -> rusqlite::Result<usize> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
