@@ -18,6 +18,10 @@ pub trait Provider: Send + Sync {
     /// and usage, then one `Finish` or one failure, and nothing after it. Dropping the stream aborts the call.
     fn stream(&self, request: Arc<Request>) -> ModelStream;
 
+    /// Waits until it can tell how long texts are for it and what it keeps: a model in the process has to be loaded
+    /// first. Most can at once, and one that will never be able to does not wait either.
+    async fn ready(&self) {}
+
     /// How many tokens of passages it can be given with these instructions and this question; none if they are
     /// too long by themselves.
     fn room(&self, request: &Request) -> Option<usize>;

@@ -39,6 +39,12 @@ impl Engine {
         health
     }
 
+    /// How those stand together who are asked where nobody is named.
+    pub async fn order_health(&self) -> (Result<(), Failure>, Standing) {
+        let order = self.shared.providers.order();
+        (order.health().await, order.standing())
+    }
+
     /// Whether new prompts could be kept now.
     pub async fn storage_health(&self) -> Result<(), StorageError> {
         let late = || Err(StorageError(format!("storage does not answer within {} s", STORAGE.as_secs())));

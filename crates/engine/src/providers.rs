@@ -43,6 +43,11 @@ impl Providers {
         Ok(owner.and_then(matching).map_or(&self.order, |(_, order)| order))
     }
 
+    /// Who is asked where nobody is named.
+    pub(crate) fn order(&self) -> &Arc<dyn Provider> {
+        &self.order
+    }
+
     pub(crate) fn named(&self) -> &BTreeMap<String, Arc<dyn Provider>> {
         &self.named
     }

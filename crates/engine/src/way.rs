@@ -76,6 +76,7 @@ impl Engine {
         if found.is_empty() && self.says_so(work.nothing_found) {
             return say_nothing_found(answer, writer).await;
         }
+        halts.unless(work.provider.ready()).await?;
         let request = self.compose(question.text, conversation, &query, found, &work.provider);
         // Also told if none of what was looked at came to be a passage: whoever watches sees that the model is next.
         if candidates > 0 {

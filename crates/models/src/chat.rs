@@ -210,6 +210,11 @@ impl Provider for LlamaProvider {
         started.chain(events.flatten_stream()).boxed()
     }
 
+    async fn ready(&self) {
+        // Why it is not is told to whoever asks it.
+        let _ = ready(self.state.clone()).await;
+    }
+
     fn room(&self, request: &Request) -> Option<usize> {
         let window = self.loaded().map_or(self.limits.window, |ready| ready.window);
         request.room(window, |text| self.count_tokens(text))

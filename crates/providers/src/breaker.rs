@@ -48,6 +48,10 @@ impl Provider for Breaker {
         }
     }
 
+    async fn ready(&self) {
+        self.provider.ready().await;
+    }
+
     fn room(&self, request: &Request) -> Option<usize> {
         self.provider.room(request)
     }

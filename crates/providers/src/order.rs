@@ -10,6 +10,7 @@ use domain::{
 };
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, FuturesUnordered, StreamExt};
+use tokio::time::timeout;
 
 /// A provider over providers: asks each in turn until one answers.
 pub struct Order {
@@ -46,6 +47,13 @@ impl Provider for Order {
             .boxed()
     }
 
+    /// Whoever comes after the first is seldom asked, so that nobody waits for them; nor for the first without end.
+    async fn ready(&self) {
+        if let Some(first) = self.members.iter().find(|member| member.standing().is_asked()) {
+            let _ = timeout(self.first_token, first.ready()).await;
+        }
+    }
+
     /// What every member takes that can take the question at all, since any of them may come to answer.
     fn room(&self, request: &Request) -> Option<usize> {
         self.members.iter().filter_map(|member| member.room(request)).min()
@@ -55,20 +63,19 @@ impl Provider for Order {
         self.members.iter().map(|member| member.count_tokens(text)).max().unwrap_or(0)
     }
 
+    /// Well if one of them is; else on its way if one is that would be asked.
     async fn health(&self) -> Result<(), Failure> {
-        let mut failures = Failures::default();
-        let mut checks: FuturesUnordered<_> = self
-            .members
-            .iter()
-            .map(|member| async { (member.model().provider, member.health().await) })
-            .collect();
-        while let Some((name, health)) = checks.next().await {
-            match health {
-                Ok(()) => return Ok(()),
-                Err(failure) => failures.add(&name, failure),
+        let (mut failures, mut retry_after) = (Failures::default(), None);
+        let mut checks: FuturesUnordered<_> =
+            self.members.iter().map(|member| async move { (member, member.health().await) }).collect();
+        while let Some((member, health)) = checks.next().await {
+            let Err(failure) = health else { return Ok(()) };
+            if member.standing().is_asked() {
+                retry_after = failure.retry_after.or(retry_after);
             }
+            failures.add(&member.model().provider, failure);
         }
-        Err(failures.told())
+        Err(Failure { retry_after, ..failures.told() })
     }
 
     /// That of the member who would be asked first.
@@ -124,7 +131,7 @@ async fn begin(
     let mut model = member.model();
     let mut usage = None;
     loop {
-        let event = tokio::time::timeout(first_token, rest.next()).await.map_err(|_| {
+        let event = timeout(first_token, rest.next()).await.map_err(|_| {
             let message = format!(
                 "sent nothing for {first_token:?}: if its model needs longer to load, \
                  raise generation.first_token_seconds"

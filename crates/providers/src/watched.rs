@@ -78,6 +78,10 @@ impl Provider for Watched {
         self.provider.stream(request)
     }
 
+    async fn ready(&self) {
+        self.provider.ready().await;
+    }
+
     fn room(&self, request: &Request) -> Option<usize> {
         self.provider.room(request)
     }

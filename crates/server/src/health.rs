@@ -2,20 +2,20 @@
 //! for without end.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dialects::health::{Overall, Part, State};
 use domain::{Embedder, Failure, Published, Standing, StorageError};
 use engine::Engine;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 /// How long an answer is good for.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// An index that is not up to its catalog within this time is behind it.
-const CATCHING_UP: Duration = Duration::from_millis(250);
+/// An index that is not up to its catalog within this time is behind it; shorter than anybody waits.
+const CATCHING_UP: Duration = Duration::from_millis(200);
 
 /// Who asks whether the server is ready waits no longer for anybody.
 const AT_ONCE: Duration = Duration::from_millis(250);
@@ -27,10 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Watch {
     embedder: Arc<dyn Embedder>,
     index: Arc<dyn Published>,
-    /// What was seen last of each, and when.
-    embedding: Mutex<Option<(Instant, Part)>>,
-    indexed: Mutex<Option<(Instant, Part)>>,
-    storage: Mutex<Option<(Instant, Part)>>,
+    embedding: Look,
+    indexed: Look,
+    storage: Look,
 }
 
 impl Watch {
@@ -45,14 +44,13 @@ impl Watch {
     }
 
     /// How every part is, and what that makes of the whole. It is not healthy without storage, nor without anybody
-    /// who answers.
+    /// who answers where nobody is named.
     pub(crate) async fn look_at_all(&self, engine: &Engine) -> (Overall, BTreeMap<String, Part>) {
-        let storage = fresh(&self.storage, timed(storage(engine)));
-        let (mut parts, storage) = tokio::join!(self.look(engine, PATIENCE), storage);
+        let storage = self.storage.fresh(PATIENCE, storage(engine.clone()));
+        let (mut parts, storage, order) =
+            tokio::join!(self.look(engine, PATIENCE), storage, order(engine, PATIENCE));
         let is_down = |part: &Part| matches!(part.state, State::Down(_));
-        let mut providers = parts.iter().filter(|(name, _)| name.starts_with(PROVIDERS));
-        let unanswered = providers.all(|(_, part)| is_down(part));
-        let unhealthy = unanswered || is_down(&storage) || engine.is_stopping();
+        let unhealthy = is_down(&order) || is_down(&storage) || engine.is_stopping();
         parts.insert("storage".to_owned(), storage);
         let overall = match parts.values().all(|part| matches!(part.state, State::Up)) {
             _ if unhealthy => Overall::Unhealthy,
@@ -62,39 +60,41 @@ impl Watch {
         (overall, parts)
     }
 
-    /// How those are that a server can do without for a while, and those that answer; one look at each at a time.
+    /// How those are that a server can do without for a while, and those that answer.
     async fn look(&self, engine: &Engine, patience: Duration) -> BTreeMap<String, Part> {
-        let embedding = fresh(&self.embedding, timed(self.embedding()));
-        let embedding = async { timeout(patience, embedding).await.unwrap_or_else(|_| late()) };
-        let index = fresh(&self.indexed, timed(self.index()));
+        let embedding = self.embedding.fresh(patience, embedding(self.embedder.clone()));
+        let index = self.indexed.fresh(patience, index(self.index.clone()));
         let (embedding, index, providers) = tokio::join!(embedding, index, providers(engine, patience));
         let named = [("embedding", embedding), ("index", index)].map(|(name, part)| (name.to_owned(), part));
         named.into_iter().chain(providers).collect()
     }
+}
 
-    async fn embedding(&self) -> State {
-        match self.embedder.health().await {
-            Ok(()) => State::Up,
-            Err(failure) => State::Degraded(failure.message),
-        }
-    }
-
-    async fn index(&self) -> State {
-        match timeout(CATCHING_UP, self.index.published()).await {
-            Ok(Ok(())) => State::Up,
-            Ok(Err(StorageError(reason))) => State::Degraded(reason),
-            Err(_) => {
-                State::Degraded("the index is still taking in documents: not all are found yet".to_owned())
-            }
-        }
+async fn embedding(embedder: Arc<dyn Embedder>) -> State {
+    match embedder.health().await {
+        Ok(()) => State::Up,
+        Err(failure) => State::Degraded(failure.message),
     }
 }
 
-async fn storage(engine: &Engine) -> State {
+async fn index(index: Arc<dyn Published>) -> State {
+    match timeout(CATCHING_UP, index.published()).await {
+        Ok(Ok(())) => State::Up,
+        Ok(Err(StorageError(reason))) => State::Degraded(reason),
+        Err(_) => State::Degraded("the index is still taking in documents: not all are found yet".to_owned()),
+    }
+}
+
+async fn storage(engine: Engine) -> State {
     match engine.storage_health().await {
         Ok(()) => State::Up,
         Err(StorageError(reason)) => State::Down(reason),
     }
+}
+
+async fn order(engine: &Engine, patience: Duration) -> Part {
+    let told = timeout(patience, engine.order_health()).await;
+    told.map_or_else(|_| late(), |(health, standing)| provider(health, &standing))
 }
 
 /// What the names of those that answer begin with.
@@ -129,19 +129,91 @@ fn late() -> Part {
     Part { state: State::Degraded("it has not told yet how it is".to_owned()), latency: None }
 }
 
-/// What was seen last, if that is fresh; else what is seen now.
-async fn fresh<T: Clone>(last: &Mutex<Option<(Instant, T)>>, look: impl Future<Output = T>) -> T {
-    let mut last = last.lock().await;
-    if let Some((_, seen)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-        return seen.clone();
+/// What was seen of a part, and the look at it that is not over yet. That goes on when whoever wanted it has waited long
+/// enough, for the next one who asks.
+#[derive(Default)]
+struct Look {
+    seen: Mutex<Option<(Instant, Part)>>,
+    going_on: tokio::sync::Mutex<Option<AbortOnDropHandle<Part>>>,
+}
+
+impl Look {
+    /// What was seen last, if that is fresh; else what is seen now, or what was seen last after all if that takes too
+    /// long.
+    async fn fresh(&self, patience: Duration, state: impl Future<Output = State> + Send + 'static) -> Part {
+        let seen = timeout(patience, self.look(state)).await;
+        seen.unwrap_or_else(|_| self.seen().map_or_else(late, |(_, seen)| seen))
     }
-    let seen = look.await;
-    *last = Some((Instant::now(), seen.clone()));
-    seen
+
+    /// One look at a time.
+    async fn look(&self, state: impl Future<Output = State> + Send + 'static) -> Part {
+        let mut going_on = self.going_on.lock().await;
+        if let Some((_, seen)) = self.seen().filter(|(at, _)| at.elapsed() < FRESH) {
+            return seen;
+        }
+        let look = going_on.get_or_insert_with(|| AbortOnDropHandle::new(tokio::spawn(timed(state))));
+        let seen = look.await.unwrap_or_else(|panic| Part {
+            state: State::Down(format!("it cannot be looked at: {panic}")),
+            latency: None,
+        });
+        *going_on = None;
+        *lock(&self.seen) = Some((Instant::now(), seen.clone()));
+        seen
+    }
+
+    fn seen(&self) -> Option<(Instant, Part)> {
+        lock(&self.seen).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn timed(look: impl Future<Output = State>) -> Part {
     let began = Instant::now();
     let state = look.await;
     Part { state, latency: Some(began.elapsed()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_takes_long_is_told_to_the_next_one_who_asks() {
+        let (look, looks) = (Look::default(), Arc::new(AtomicUsize::new(0)));
+        let slow = || {
+            let looks = looks.clone();
+            async move {
+                looks.fetch_add(1, Ordering::Relaxed);
+                sleep(2 * AT_ONCE).await;
+                State::Up
+            }
+        };
+        assert!(matches!(look.fresh(AT_ONCE, slow()).await.state, State::Degraded(_)));
+        let seen = look.fresh(2 * AT_ONCE, slow()).await;
+        assert!(matches!(seen.state, State::Up) && seen.latency == Some(2 * AT_ONCE), "{seen:?}");
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+        // Later it is what was seen last, while somebody looks again.
+        sleep(FRESH).await;
+        assert!(matches!(look.fresh(AT_ONCE, slow()).await.state, State::Up));
+        assert_eq!(looks.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_long_for_a_look_holds_nobody_up_who_does_not() {
+        let look = Look::default();
+        let patient = look.fresh(PATIENCE, async { std::future::pending().await });
+        let began = Instant::now();
+        let (_, at_once) = tokio::join!(patient, async {
+            let part = look.fresh(AT_ONCE, async { State::Up }).await;
+            (part, began.elapsed())
+        });
+        assert!(matches!(at_once.0.state, State::Degraded(_)) && at_once.1 <= 2 * AT_ONCE, "{at_once:?}");
+    }
 }

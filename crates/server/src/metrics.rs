@@ -5,17 +5,22 @@ mod page;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::response::Response;
 use dialects::failure_code;
 use domain::{PromptStatus, StageName, Standing};
 use engine::{Histogram, ModelTotals, Totals};
+use tokio::time::timeout;
 use tracing::warn;
 
 use crate::door::PROMPT_ID;
 use crate::refusal::Code;
 use crate::serve::App;
 use page::{Kind, Page, Unit};
+
+/// Storage that takes longer to count sessions does not hold up what else is measured.
+const COUNTING: Duration = Duration::from_secs(2);
 
 /// Prometheus' text format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -137,9 +142,10 @@ async fn sessions(page: &mut Page, totals: &Totals, app: &App) {
     page.family("wellspring_active_streams", Kind::Gauge, "Prompts that run.");
     page.sample(&[], app.engine.running_prompts());
     page.family("wellspring_active_sessions", Kind::Gauge, "Sessions in which prompts may be asked.");
-    match app.engine.active_sessions().await {
-        Ok(sessions) => page.sample(&[], sessions),
-        Err(reason) => warn!(%reason, "sessions cannot be counted"),
+    match timeout(COUNTING, app.engine.active_sessions()).await {
+        Ok(Ok(sessions)) => page.sample(&[], sessions),
+        Ok(Err(reason)) => warn!(%reason, "sessions cannot be counted"),
+        Err(_) => warn!("sessions cannot be counted: storage does not answer"),
     }
     page.family(
         "wellspring_session_tokens",

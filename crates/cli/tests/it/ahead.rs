@@ -1,13 +1,14 @@
 //! Passages that a model in the process reads ahead of any question: by `wellspring models warm`, also where that is
 //! killed while it writes, and by a server while nobody asks. With the real small model.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testing::{FakeModel, models_folder};
 use tokio::time::sleep;
 
@@ -77,6 +78,31 @@ async fn where_there_is_no_room_what_is_new_takes_the_place_of_what_was_used_lon
     let kept = &ready["kept_passages"]["local"];
     assert_eq!(kept["misses"], 0, "{kept}");
     assert!(kept["disk_bytes"].as_u64() <= Some(4_000_000), "{kept}");
+}
+
+/// A process that begins with its question knows its model's tokens all the same: what it is given is what was read.
+#[tokio::test]
+async fn whoever_asks_without_a_server_is_given_what_was_read_ahead_whole() {
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    for number in 0..PAGES {
+        let line = format!("Pump {number} lifts water from well {number}, day and night, for the village.\n");
+        home.write(&format!("wiki/{number}.md"), &format!("# Pump {number}\n\n{}", line.repeat(12)));
+    }
+    let models = models(&home);
+    let own = [("WELLSPRING__GENERATION__MAX_TOKENS", "4")];
+    let variables = [&embedding_by(&fake)[..], &keeping(&models), &own].concat();
+    assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+    assert!(passages_read(&home.run(&["models", "warm"], &variables).await) >= PAGES);
+    let asked = home.run(&["ask", "--json", "What does pump 3 lift from its well?"], &variables).await;
+    assert_eq!(asked.code, Some(0), "{}", asked.err);
+    let last = asked.out.lines().last().expect("it says something");
+    let done: Value = serde_json::from_str(last).expect("a delta");
+    let sources = done["metadata"]["sources"].as_array().expect("there are sources");
+    let lines: BTreeSet<_> =
+        sources.iter().map(|source| source["lineEnd"].as_u64().zip(source["lineStart"].as_u64())).collect();
+    assert_eq!((sources.len(), lines.len()), (5, 1), "each is whole: {done}");
+    // A line has some twenty tokens.
+    assert!(done["metadata"]["cachedTokens"].as_u64() >= Some(5 * 12 * 15), "{done}");
 }
 
 fn home_with_pages() -> Home {

@@ -94,6 +94,16 @@ async fn a_server_that_can_answer_nobody_is_unhealthy() {
     assert_eq!(world.get("/health").await.json(503).await["status"], "unhealthy");
 }
 
+#[tokio::test]
+async fn a_spare_that_nobody_asks_by_itself_makes_no_server_healthy() {
+    let setup = Setup::of("fake").unreachable("broken", Kind::Ollama).order(&["broken"]);
+    let health = setup.start().await.get("/health").await.json(503).await;
+    assert_eq!(
+        (&health["status"], &health["services"]["providers.local"]["status"]),
+        (&json!("unhealthy"), &json!("up"))
+    );
+}
+
 /// A provider that fails like this, behind its breaker.
 fn failing(failure: Failure) -> Breaker {
     let patience = Patience { first_token: Duration::from_secs(60), stall: Duration::from_secs(30) };
