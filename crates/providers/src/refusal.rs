@@ -5,11 +5,15 @@ use std::time::{Duration, SystemTime};
 use domain::{Failure, FailureKind};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
+use tokio::time::{Instant, timeout_at};
 
 use crate::problem::Problem;
 
 /// More than this of an answer that says no is not read.
 const MAX_BODY: usize = 8 * 1024;
+
+/// Nor is it waited for any longer: the status says enough to ask another provider.
+const LONGEST_READ: Duration = Duration::from_secs(1);
 
 /// Nobody is told to wait longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,7 +31,7 @@ impl Refusal {
     pub(crate) async fn read(response: Response) -> Self {
         let status = response.status();
         let retry_after = retry_after(response.headers(), SystemTime::now());
-        let body = read_bounded(response, MAX_BODY).await;
+        let body = read_bounded(response).await;
         Self { status, problem: Problem::read(&body), retry_after }
     }
 
@@ -63,15 +67,15 @@ impl Refusal {
     }
 }
 
-/// The first `bound` bytes of a body, or as many as come.
-pub(crate) async fn read_bounded(mut response: Response, bound: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    while body.len() < bound
-        && let Ok(Some(chunk)) = response.chunk().await
+/// The first bytes of a body, as many as come in time.
+async fn read_bounded(mut response: Response) -> Vec<u8> {
+    let (mut body, until) = (Vec::new(), Instant::now() + LONGEST_READ);
+    while body.len() < MAX_BODY
+        && let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await
     {
         body.extend_from_slice(&chunk);
     }
-    body.truncate(bound);
+    body.truncate(MAX_BODY);
     body
 }
 

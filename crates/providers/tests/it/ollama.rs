@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use domain::{FailureKind, FinishReason, Model, ModelEvent, Provider, Text, Usage};
 use futures::StreamExt;
 use providers::{HttpProvider, Ollama};
@@ -56,6 +58,15 @@ async fn a_missing_model_is_refused_with_what_to_do() {
     assert_eq!(failure.kind, FailureKind::Refused);
     assert!(failure.message.contains("model 'tiny' not found"), "{failure}");
     assert!(failure.message.contains("ollama pull tiny"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_refusal_whose_words_do_not_come_is_one_all_the_same() {
+    let head = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 100\r\n\r\n";
+    let server = FakeServer::start(vec![Reply::Open(format!("{head}{{\"error\":"))]).await;
+    let failure = failure(&ollama(&server.url)).await;
+    assert_eq!((failure.kind, failure.retry_after), (FailureKind::Unavailable, Some(Duration::from_secs(7))));
+    assert!(failure.message.starts_with("answered 429 Too Many Requests"), "{failure}");
 }
 
 #[tokio::test]
