@@ -38,9 +38,6 @@ impl Engine {
 
     async fn admit(&self, who: &Principal, ask: Ask) -> Result<Reader, Rejection> {
         self.validate(&ask)?;
-        if self.shared.running.is_closed() {
-            return Err(Rejection::Stopping);
-        }
         let session = self.shared.ports.sessions.find(who, ask.session).await?;
         if session.is_none() && ask.opening != Opening::Made {
             return Err(Rejection::SessionNotUsable);
@@ -117,7 +114,13 @@ impl Engine {
         let mut claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
         let makes_session =
             |claim: &Claim| matches!(claim, Claim::SessionUnknown) && ask.opening == Opening::Made;
-        if matches!(claim, Claim::NoRoom) || makes_session(&claim) {
+        let would_start = matches!(claim, Claim::NoRoom) || makes_session(&claim);
+        // Whoever has the key of a prompt joins it until the end.
+        let is_new = would_start || matches!(claim, Claim::SessionBusy(_));
+        if is_new && self.shared.running.is_closed() {
+            return Err(Rejection::Stopping);
+        }
+        if would_start {
             let starting = self.shared.starting.read().await;
             if let Ok(slot) = self.shared.streams.clone().try_acquire_owned() {
                 // Not before there is a stream for it: nothing is left of who is refused.

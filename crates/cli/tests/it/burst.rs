@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::json;
 use testing::FakeModel;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::binary::{Home, Server, soon};
+use crate::binary::{Home, Server};
 use crate::client::{Response, ask, get, post};
 use crate::ingest::home_with_pages;
 
@@ -58,8 +58,10 @@ async fn a_crowd_that_leaves_at_once_leaves_nothing_behind() {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    soon("the memory that it had before", memory_is_back).await;
+    let took = Duration::from_secs(5);
+    let is_back = timeout(took, memory_is_back).await.is_ok();
     let after = server.memory();
+    assert!(is_back, "{before} bytes before, {with} with them, and {after} {took:?} later");
     println!(
         "{clients} clients: a first token in {waited:?} after them; {before} bytes, {with} with them, {after}"
     );

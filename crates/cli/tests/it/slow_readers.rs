@@ -8,6 +8,7 @@ use serde_json::json;
 use testing::FakeModel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::sleep;
 
 use crate::binary::{Home, Server, soon};
 use crate::client::{ask, post};
@@ -86,23 +87,45 @@ async fn a_hundred_stalled_readers_hold_little_and_hold_nobody_up() {
     let fake = FakeModel::start().await;
     let server = server(&fake, "600").await;
     let prompt = long_answer(&server).await;
-    let first = stalled(&server, &prompt).await;
-    let usual = slow_gap(&server).await;
-    let before = server.memory();
+    let _first = stalled(&server, &prompt).await;
+    // The machine may be at something else just then.
+    let mut tries = 3;
+    loop {
+        let usual = slow_gap(&server).await;
+        let before = server.memory();
+        let _stalled = join_all((0..STALLED).map(|_| stalled(&server, &prompt))).await;
+        let slow = slow_gap(&server).await;
+        let in_process = server.memory().saturating_sub(before) / STALLED as u64;
+        let in_system = unsent(&server).into_iter().max().expect("there are connections");
+        println!(
+            "each holds {in_process} + {in_system} bytes; the slow gap was {usual:?}, and is {slow:?} with them"
+        );
+        assert!(
+            in_process + in_system <= MOST_BYTES,
+            "{in_process} bytes in the process, {in_system} in the system"
+        );
+        tries -= 1;
+        if slow <= 2 * usual {
+            return;
+        }
+        assert!(tries > 0, "{usual:?} without them, {slow:?} with them");
+    }
+}
 
-    let connections = join_all((0..STALLED).map(|_| stalled(&server, &prompt))).await;
-    let slow = slow_gap(&server).await;
-    let in_process = server.memory().saturating_sub(before) / STALLED as u64;
-    let in_system = unsent(&server).into_iter().max().expect("there are connections");
-    println!(
-        "each holds {in_process} + {in_system} bytes; the slow gap was {usual:?}, and is {slow:?} with them"
-    );
-    assert!(
-        in_process + in_system <= MOST_BYTES,
-        "{in_process} bytes in the process, {in_system} in the system"
-    );
-    assert!(slow <= 2 * usual.max(Duration::from_millis(20)), "{usual:?} without them, {slow:?} with them");
-    drop((first, connections));
+#[tokio::test]
+async fn a_client_that_does_not_read_does_not_hold_the_end_up() {
+    let fake = FakeModel::start().await;
+    let server = server(&fake, "600").await;
+    let prompt = long_answer(&server).await;
+    let _connection = stalled(&server, &prompt).await;
+    let is_full = async {
+        while unsent(&server).into_iter().all(|bytes| bytes == 0) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon("what does not fit on its side", is_full).await;
+    server.signal("TERM").await;
+    assert_eq!(server.ended().await.code, Some(0));
 }
 
 #[tokio::test]

@@ -62,7 +62,9 @@ async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
     let fake = FakeModel::start().await;
     let mut server = server(&fake, "fake,tokens=30,pace=50ms", "600").await;
     let session = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
-    let mut response = ask(&server, "why?").await;
+    let asking = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
+    let keyed = json!({"sessionId": asking["sessionId"], "prompt": "why?", "idempotencyKey": "once"});
+    let mut response = post(&server, "/api/generation/stream", "", &keyed).await;
     response.delta().await.expect("the answer has begun");
 
     server.signal("TERM").await;
@@ -75,8 +77,12 @@ async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
     let refused = post(&server, "/api/generation/stream", "", &prompt).await;
     assert_eq!((refused.status, &refused.json().await["code"]), (503, &"interrupted".into()));
 
-    let (_, done) = response.answer().await;
-    assert_eq!((&done["type"], &done["metadata"]["tokenCount"]), (&"done".into(), &30.into()));
+    let again = post(&server, "/api/generation/stream", "", &keyed).await;
+    assert_eq!(again.header("x-prompt-id"), response.header("x-prompt-id"), "whoever has its key joins it");
+    for stream in [response, again] {
+        let (_, done) = stream.answer().await;
+        assert_eq!((&done["type"], &done["metadata"]["tokenCount"]), (&"done".into(), &30.into()));
+    }
     check_end(server).await;
 }
 
@@ -113,9 +119,9 @@ async fn two_hundred_clients_are_told_and_nobody_holds_it_up() {
     let told = Instant::now();
     server.logged("no new prompts are taken").await;
     assert_eq!(soon("the end of an idle connection", idle.read(&mut [0; 1])).await.unwrap(), 0);
-    let mut readers: Vec<_> = streams.into_iter().map(|stream| tokio::spawn(stream.answer())).collect();
-    // One of them reads nothing any more.
-    readers.pop().expect("there are many").abort();
+    // One of them stays, and reads nothing any more.
+    let unread = streams.pop().expect("there are many");
+    let readers: Vec<_> = streams.into_iter().map(|stream| tokio::spawn(stream.answer())).collect();
     for reader in readers {
         let (_, error) = reader.await.expect("a stream is read to its end");
         assert_eq!(error["metadata"]["code"], "interrupted", "{error}");
@@ -126,6 +132,7 @@ async fn two_hundred_clients_are_told_and_nobody_holds_it_up() {
     println!("200 clients were told, and it had ended {took:?} after the word, with a grace of {GRACE:?}");
     assert!(GRACE <= took && took <= GRACE + Duration::from_secs(1), "it took {took:?}: {}", ran.err);
     let _ = soon("the end of a silent connection", silent.read(&mut [0; 1])).await;
+    drop(unread);
 }
 
 /// A connection that is kept after an answer.
