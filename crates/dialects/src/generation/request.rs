@@ -97,9 +97,15 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
 /// Client request to cancel an in-flight prompt.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(example = serde_json::json!({
+    "sessionId": "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+    "promptId": "01a1e5fe-4c11-706b-a9a4-0b385122808c"
+}))]
 pub struct CancelRequest {
+    /// The session that the prompt was asked in.
     #[schemars(extend("format" = "uuid"))]
     session_id: String,
+    /// The prompt, as `X-Prompt-Id` and every delta name it.
     #[schemars(extend("format" = "uuid"))]
     prompt_id: String,
     /// Why, for the server's own records.
