@@ -2,10 +2,11 @@
 //! would be given to it. Nobody waits for it, and it waits for everybody.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Catalog, Changes, ChunkId, Passage, Principal, StorageError};
+use domain::{Catalog, Changes, ChunkId, Failure, Passage, Principal, StorageError};
 use models::chat::{Ahead, LlamaProvider, Read, Room};
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
@@ -65,7 +66,8 @@ impl ReadAhead {
                     }
                     room = Room::Made;
                 }
-                Err(reason) => {
+                Err(Trouble::Passing(reason)) => warn!("passages cannot be read ahead now: {reason}"),
+                Err(Trouble::Lasting(reason)) => {
                     warn!("passages are not read ahead: {reason}");
                     return;
                 }
@@ -81,11 +83,11 @@ impl ReadAhead {
         collection: Option<&str>,
         room: Room,
         mut tell: impl FnMut(&Outcome),
-    ) -> Result<Outcome, String> {
+    ) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
         loop {
             let changes = self.catalog.changes_since(self.revision, &self.embedder, CHUNKS).await;
-            let Changes { revision, more, added, .. } = changes.map_err(|StorageError(reason)| reason)?;
+            let Changes { revision, more, added, .. } = changes?;
             let mut chunks: BTreeMap<Principal, Vec<ChunkId>> = BTreeMap::new();
             for indexed in added {
                 chunks.entry(indexed.who).or_default().push(indexed.chunk);
@@ -114,29 +116,77 @@ impl ReadAhead {
         who: &Principal,
         chunks: &[ChunkId],
         collection: Option<&str>,
-    ) -> Result<Vec<Passage>, String> {
-        let pieces = self.catalog.pieces(who, chunks).await.map_err(|StorageError(reason)| reason)?;
+    ) -> Result<Vec<Passage>, Trouble> {
+        let pieces = self.catalog.pieces(who, chunks).await?;
         let wanted = pieces.into_iter().filter(|piece| {
             collection.is_none_or(|collection| collection == piece.document.place.collection)
         });
         Ok(wanted.map(|piece| piece.into_passage(0.0)).collect())
     }
 
-    async fn read_some(&self, passages: &[Passage], room: Room, outcome: &mut Outcome) -> Result<(), String> {
+    async fn read_some(
+        &self,
+        passages: &[Passage],
+        room: Room,
+        outcome: &mut Outcome,
+    ) -> Result<(), Trouble> {
+        match self.read_together(passages, room).await? {
+            // Each by itself may fit.
+            Ahead::TooLong if passages.len() > 1 => {
+                for passage in passages.chunks(1) {
+                    let ahead = self.read_together(passage, room).await?;
+                    self.note(passage, ahead, outcome);
+                }
+            }
+            ahead => self.note(passages, ahead, outcome),
+        }
+        Ok(())
+    }
+
+    async fn read_together(&self, passages: &[Passage], room: Room) -> Result<Ahead, Trouble> {
         let request = Arc::new(engine::about(passages.to_vec()));
-        let ahead = self.model.read_ahead(request, room).await.map_err(|failure| failure.to_string())?;
+        let failed = |failure: Failure| Trouble::Lasting(failure.to_string());
+        match self.model.read_ahead(request, room).await.map_err(failed)? {
+            Ahead::Never => Err(Trouble::Lasting("this model reads each prompt as a whole".to_owned())),
+            ahead => Ok(ahead),
+        }
+    }
+
+    fn note(&self, passages: &[Passage], ahead: Ahead, outcome: &mut Outcome) {
         outcome.passages += passages.len();
         match ahead {
-            Ahead::Kept(Read { passages, bytes }) => {
+            Ahead::Kept(Read { passages, bytes, too_long }) => {
                 outcome.read += passages;
                 outcome.bytes += bytes;
+                outcome.too_long += too_long;
                 // More would take the place of what was just read.
-                outcome.full = outcome.bytes >= self.model.most_kept_bytes();
+                outcome.full |= outcome.bytes >= self.model.most_kept_bytes();
             }
             Ahead::TooLong => outcome.too_long += passages.len(),
             Ahead::Full => outcome.full = true,
-            Ahead::Never => return Err("this model reads each prompt as a whole".to_owned()),
+            Ahead::Never => {}
         }
-        Ok(())
+    }
+}
+
+/// Why nothing is read.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// It may be over the next time.
+    Passing(String),
+    /// It will not.
+    Lasting(String),
+}
+
+impl From<StorageError> for Trouble {
+    fn from(StorageError(reason): StorageError) -> Self {
+        Self::Passing(reason)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Passing(reason) | Self::Lasting(reason)) = self;
+        f.write_str(reason)
     }
 }

@@ -4,6 +4,9 @@
 
 use super::llama::Token;
 
+/// So many tokens are worth not to be read again.
+const WORTH_KEEPING: usize = 16;
+
 /// What may go on.
 pub(super) struct Conversations {
     most_bytes: usize,
@@ -29,7 +32,7 @@ impl Conversations {
         self.resting.iter().map(|resting| shared(&resting.tokens, prompt)).max().unwrap_or(0)
     }
 
-    /// The one that has most of a prompt's first tokens. It stays if it has more than it shares: then it is another
+    /// The one that has most of a prompt's first tokens. It stays if it has a good deal more: then it is another
     /// conversation that only begins alike.
     pub(super) fn take(&mut self, prompt: &[Token], restore: impl FnOnce(&Resting)) {
         let best = (0..self.resting.len()).max_by_key(|&number| shared(&self.resting[number].tokens, prompt));
@@ -37,9 +40,15 @@ impl Conversations {
         let resting = self.resting.remove(best);
         restore(&resting);
         let shared = shared(&resting.tokens, prompt);
-        if resting.tokens.len() - shared > shared {
+        let more = resting.tokens.len() - shared;
+        if more > shared || more > WORTH_KEEPING {
             self.resting.push(resting);
         }
+    }
+
+    /// Whether a state of so many bytes may be kept at all.
+    pub(super) fn may_have(&self, bytes: usize) -> bool {
+        bytes <= self.most_bytes
     }
 
     /// Takes one in; those that it goes on from, and those used longest ago, make room.

@@ -116,7 +116,11 @@ impl Passages {
         for piece in &prompt.pieces {
             let tokens = &prompt.tokens[piece.clone()];
             let key = key.followed_by(tokens);
-            if base.len() + tokens.len() > TOKENS || self.store.has(key) {
+            if base.len() + tokens.len() > TOKENS {
+                wanted.too_long += 1;
+                continue;
+            }
+            if self.store.has(key) {
                 continue;
             }
             let bytes = self.shape.bytes(tokens.len());
@@ -189,7 +193,11 @@ impl Passages {
             if room == 0 || !ahead && self.strands[number].ahead {
                 break;
             }
-            let Some(sequence) = self.sequence_of(context, number) else { continue };
+            let mut sequence = self.sequence_of(context, number);
+            if sequence.is_none() && !ahead && self.begin_anew(context, |strand| strand.ahead) {
+                sequence = self.sequence_of(context, number);
+            }
+            let Some(sequence) = sequence else { continue };
             let strand = &self.strands[number];
             let pending = &strand.tokens[strand.computed..];
             let tokens = pending.len().min(room);
@@ -222,13 +230,7 @@ impl Passages {
 
     /// Strands after another base begin anew when it is their turn.
     fn change_base(&mut self, context: &mut Context, tokens: Arc<[Token]>) {
-        for strand in &mut self.strands {
-            strand.computed = 0;
-            if let Some(sequence) = strand.sequence.take() {
-                context.cut(sequence, 0);
-                self.idle.push(sequence);
-            }
-        }
+        self.begin_anew(context, |_| true);
         context.cut(self.base.sequence, 0);
         let restored = self.store.find(self.model.followed_by(&tokens)).filter(|state| {
             let joined = self.shape.join(&[Piece { state, computed_at: 0 }]);
@@ -237,6 +239,20 @@ impl Passages {
         self.base.computed = restored.as_ref().map_or(0, |_| tokens.len());
         self.base.state = restored;
         self.base.tokens = tokens;
+    }
+
+    /// Some strands give up their places until it is their turn again; whether any had one.
+    fn begin_anew(&mut self, context: &mut Context, which: impl Fn(&Strand) -> bool) -> bool {
+        let mut any = false;
+        for strand in self.strands.iter_mut().filter(|strand| which(strand)) {
+            strand.computed = 0;
+            if let Some(sequence) = strand.sequence.take() {
+                context.cut(sequence, 0);
+                self.idle.push(sequence);
+                any = true;
+            }
+        }
+        any
     }
 
     /// So many tokens of a part were computed. If that was the last of it, its state is kept, and given.
@@ -272,7 +288,7 @@ impl Passages {
         if part == Part::Base {
             self.base.state = Some(state.clone());
         }
-        self.store.put(key, state.clone());
+        self.store.put(key, &state);
         Some((key, state))
     }
 

@@ -1,6 +1,7 @@
 //! Files that are whole or not there: written under another name, and moved to their place when all of it is there.
 
 use std::fs::{self, DirEntry};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +9,11 @@ use std::time::Duration;
 /// What was being written for longer was left behind by somebody who was killed.
 const LEFT_BEHIND: Duration = Duration::from_secs(600);
 
-/// Makes a file, and its folder if that is missing. Whoever else is at it writes the same, and the last one stays.
+/// Makes a file, and its folder if that is missing. Whoever else is at it, in this process or on another machine, has a
+/// name of its own, writes the same, and the last one stays.
 pub(super) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let part = path.with_extension(format!("{:016x}.part", RandomState::new().hash_one(())));
     let moved = write(&part).and_then(|()| fs::rename(&part, path));
     if moved.is_err() {
         let _ = fs::remove_file(&part);

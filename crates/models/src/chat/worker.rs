@@ -64,6 +64,8 @@ pub struct Read {
     pub passages: usize,
     /// What is kept of them.
     pub bytes: u64,
+    /// So many are too long to be kept, and were not read.
+    pub too_long: usize,
 }
 
 /// What the thread works with.
@@ -306,7 +308,11 @@ impl Worker {
         self.answers[slot] = None;
         let mut kept = mem::take(&mut self.kept[slot]);
         kept.tokens.truncate(kept.computed);
-        if let Some(state) = self.context.state(self.sequences[slot]).filter(|_| kept.computed > 0) {
+        let bytes = self.context.state_bytes(self.sequences[slot]);
+        if kept.computed > 0
+            && self.conversations.may_have(bytes)
+            && let Some(state) = self.context.state(self.sequences[slot])
+        {
             self.conversations.put(Resting { tokens: kept.tokens, state });
         }
         self.context.cut(self.sequences[slot], 0);

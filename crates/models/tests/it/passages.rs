@@ -11,6 +11,7 @@ use futures::{FutureExt, StreamExt};
 use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile, Read, Room};
 use models::files::{Files, Manifest};
 use testing::{models_folder, passage};
+use tokio::time::timeout;
 
 const KEEP: Keep = Keep { passages: true, memory_bytes: 128 << 20, disk_bytes: 1 << 30 };
 const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None, keep: KEEP };
@@ -79,7 +80,7 @@ async fn passages_that_were_read_before_are_not_read_again_in_whatever_order_the
     assert_eq!(again, answer);
     assert!(input - cached < 30, "{input} {cached}");
     let kept = provider.standing().kept.unwrap();
-    assert!(kept.hits >= 6 && kept.misses > 0 && kept.memory_bytes > 100_000, "{kept:?}");
+    assert!(kept.hits >= 3 && kept.misses > 0 && kept.memory_bytes > 100_000, "{kept:?}");
 }
 
 #[tokio::test]
@@ -179,6 +180,24 @@ async fn a_question_goes_before_what_is_read_ahead() {
     assert!(!ask(&provider, request("What is a mutex?", passages())).await.0.is_empty());
     assert!((&mut ahead).now_or_never().is_none(), "the rest is still to be read");
     assert_eq!(read(&ahead.await.unwrap()), Some(5));
+}
+
+#[tokio::test]
+async fn a_question_finds_a_place_where_what_is_read_ahead_has_taken_most() {
+    let provider = Arc::new(provider(LIMITS, None));
+    ask(&provider, request("Hi", Vec::new())).await;
+    let ahead = tokio::spawn({
+        let provider = provider.clone();
+        async move { provider.read_ahead(Arc::new(request("", long_passages(1, 3, 900))), Room::Left).await }
+    });
+    // What it has in common with any other is read: it is at work.
+    while provider.standing().kept.unwrap().memory_bytes == 0 {
+        tokio::task::yield_now().await;
+    }
+    let asked = ask(&provider, request("What is a mutex?", long_passages(2, 1, 1_000)));
+    let (answer, ..) = timeout(Duration::from_secs(60), asked).await.expect("it is not forgotten");
+    assert!(!answer.is_empty());
+    assert_eq!(read(&ahead.await.unwrap()), Some(3));
 }
 
 fn read(ahead: &Result<Ahead, Failure>) -> Option<usize> {

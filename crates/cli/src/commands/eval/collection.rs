@@ -226,7 +226,33 @@ fn language(text: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use testing::fuzz_text;
+
     use super::*;
+
+    #[test]
+    fn fuzz_nearly_right_collections() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpus = "{\"_id\":\"d\",\"title\":\"T\",\"text\":\"def f(): x\"}\n\n{\"_id\":\"e\",\"file\":\"corpus.jsonl\"}\n";
+        let queries = "{\"_id\":\"q\",\"text\":\"why?\"}\n";
+        let answers = "{\"_id\":\"q\",\"answerable\":true,\"answers\":[\"so\"],\"facts\":[]}\n";
+        let files = [
+            ("corpus.jsonl", corpus),
+            ("queries.jsonl", queries),
+            ("qrels.tsv", "q\td\ts\nq\td\t1\n"),
+            ("answers.jsonl", answers),
+        ];
+        for (changed, seed) in files {
+            fuzz_text(&[seed], &["\t", "\n", "\"_id\"", "\"q\"", "-1", "18446744073709551616"], |text| {
+                for (name, right) in files {
+                    fs::write(folder.path().join(name), if name == changed { text } else { right }).unwrap();
+                }
+                let read = Collection::read(folder.path(), false);
+                assert!(read.is_err() || read.is_ok_and(|read| read.judged().count() > 0));
+                let _ = Collection::references(folder.path());
+            });
+        }
+    }
 
     #[test]
     fn a_text_that_begins_with_a_definition_is_code() {

@@ -201,15 +201,21 @@ impl Context {
         }
     }
 
+    /// So many bytes what the model keeps of a sequence has.
+    pub(crate) fn state_bytes(&mut self, sequence: Sequence) -> usize {
+        // SAFETY: the context is alive and has the sequence.
+        unsafe { sys::llama_state_seq_get_size(self.context.as_ptr(), sequence.0) }
+    }
+
     /// What the model keeps of a sequence, in llama.cpp's own form.
     pub(crate) fn state(&mut self, sequence: Sequence) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; self.state_bytes(sequence)];
         // SAFETY: the context is alive and has the sequence; no more is written than there is room.
-        unsafe {
+        let written = unsafe {
             let context = self.context.as_ptr();
-            let mut bytes = vec![0; sys::llama_state_seq_get_size(context, sequence.0)];
-            let written = sys::llama_state_seq_get_data(context, bytes.as_mut_ptr(), bytes.len(), sequence.0);
-            (written > 0 && written == bytes.len()).then_some(bytes)
-        }
+            sys::llama_state_seq_get_data(context, bytes.as_mut_ptr(), bytes.len(), sequence.0)
+        };
+        (written > 0 && written == bytes.len()).then_some(bytes)
     }
 
     /// Gives a sequence a state in place of what it has. If that fails, it has nothing.

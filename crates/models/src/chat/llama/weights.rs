@@ -110,11 +110,15 @@ impl Weights {
         String::from_utf8(text).ok()
     }
 
-    /// Whether it writes texts; others only embed them.
+    /// Whether it writes texts; others only embed them, or have no words.
     pub(crate) fn writes(&self) -> bool {
         let model = self.as_ptr();
-        // SAFETY: the model is alive.
-        unsafe { sys::llama_model_has_decoder(model) && !sys::llama_model_has_encoder(model) }
+        // SAFETY: the model is alive, and its vocabulary with it.
+        unsafe {
+            let vocabulary = sys::llama_vocab_type(sys::llama_model_get_vocab(model));
+            let has_words = vocabulary != sys::LLAMA_VOCAB_TYPE_NONE;
+            has_words && sys::llama_model_has_decoder(model) && !sys::llama_model_has_encoder(model)
+        }
     }
 
     /// The chat template that its file has.

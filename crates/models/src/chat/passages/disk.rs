@@ -1,10 +1,11 @@
 //! States in files, one each, within a number of bytes; those used longest ago go first. What is damaged, or not what
-//! its name says, is deleted and never used. Several processes may use one folder: each finds what the others write, and
-//! keeps to the bound by itself.
+//! its name says, is never used. Several processes may use one folder: each finds what the others write, and keeps to the
+//! bound by itself.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -18,8 +19,9 @@ const FORM: &[u8; 8] = b"wsstate1";
 /// The form, the key, the tokens, and the checksum of these and of what follows.
 const HEAD_BYTES: usize = 8 + 32 + 4 + 4;
 
-/// After so many files, it is looked what others have written.
+/// After so many files, or this share of the bytes that there may be, it is looked what others have written.
 const FILES_BETWEEN_LOOKS: usize = 256;
+const SHARE_BETWEEN_LOOKS: u64 = 16;
 
 /// A folder of states.
 pub(super) struct Disk {
@@ -29,62 +31,73 @@ pub(super) struct Disk {
     /// When each was used, and how large it is.
     files: HashMap<Key, (SystemTime, u64)>,
     by_use: BTreeMap<(SystemTime, Key), u64>,
-    written: usize,
+    /// Files and bytes that were written since it was looked.
+    written: (usize, u64),
+}
+
+/// What is where a state should be.
+#[derive(PartialEq, Eq)]
+pub(super) enum Place {
+    /// The state.
+    Has(State),
+    /// Something else, which should go.
+    Damaged,
+    Empty,
 }
 
 impl Disk {
-    /// The states in a folder, which is made if it is not there.
+    /// The states in a folder, which is made if it is not there, for its owner alone: documents speak from them.
     pub(super) fn open(folder: PathBuf, most_bytes: u64) -> io::Result<Self> {
-        fs::create_dir_all(&folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let (files, by_use) = (HashMap::new(), BTreeMap::new());
-        let mut disk = Self { folder, most_bytes, bytes: 0, files, by_use, written: 0 };
+        let mut disk = Self { folder, most_bytes, bytes: 0, files, by_use, written: (0, 0) };
         disk.look()?;
         disk.make_room();
         Ok(disk)
     }
 
-    pub(super) fn get(&mut self, key: Key) -> Option<State> {
-        let path = self.path(key);
-        let bytes = fs::read(&path).ok()?;
-        let Some(state) = unpack(key, &bytes) else {
-            tracing::warn!("{} was damaged and is deleted", path.display());
-            self.remove(key);
-            return None;
-        };
-        let now = SystemTime::now();
-        // Where the time cannot be set, the order is the one of this process.
-        let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(now));
-        self.note(key, now, bytes.len() as u64);
-        Some(state)
-    }
-
-    /// Whether there is a file for it, which may yet turn out to be damaged.
-    pub(super) fn has(&self, key: Key) -> bool {
-        self.path(key).exists()
-    }
-
-    /// Takes note of a file that was written to its place.
-    pub(super) fn note_written(&mut self, key: Key, state: &State) -> io::Result<()> {
-        self.note(key, SystemTime::now(), size(state));
-        self.written += 1;
-        if self.written.is_multiple_of(FILES_BETWEEN_LOOKS) {
+    /// Writes a state to its place, and lets others go for it.
+    pub(super) fn put(&mut self, key: Key, state: &State) -> io::Result<()> {
+        let size = size(state);
+        if size > self.most_bytes {
+            return Ok(());
+        }
+        write(&path(&self.folder, key), key, state)?;
+        self.note(key, SystemTime::now(), size);
+        self.written = (self.written.0 + 1, self.written.1 + size);
+        if self.written.0 >= FILES_BETWEEN_LOOKS || self.written.1 >= self.most_bytes / SHARE_BETWEEN_LOOKS {
             self.look()?;
         }
         self.make_room();
         Ok(())
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+    /// Takes note that a state was used, whoever wrote it.
+    pub(super) fn note_used(&mut self, key: Key) {
+        let now = SystemTime::now();
+        let file = File::options().append(true).open(path(&self.folder, key));
+        match file.as_ref().map(File::metadata) {
+            Ok(Ok(metadata)) => self.note(key, now, metadata.len()),
+            _ => self.forget(key),
+        }
+        // Where the time cannot be set, the order is the one of this process.
+        let _ = file.and_then(|file| file.set_modified(now));
     }
 
-    pub(super) fn most_bytes(&self) -> u64 {
-        self.most_bytes
+    /// Deletes what is in a state's place.
+    pub(super) fn remove(&mut self, key: Key) {
+        let _ = fs::remove_file(path(&self.folder, key));
+        self.forget(key);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Takes note of all files that there are, whoever wrote them.
     fn look(&mut self) -> io::Result<()> {
         (self.bytes, self.files, self.by_use) = (0, HashMap::new(), BTreeMap::new());
+        self.written = (0, 0);
         for folder in fs::read_dir(&self.folder)?.flatten().filter(|entry| entry.path().is_dir()) {
             for file in fs::read_dir(folder.path())?.flatten() {
                 let Ok(metadata) = file.metadata() else { continue };
@@ -119,21 +132,24 @@ impl Disk {
             self.bytes -= size;
         }
     }
+}
 
-    fn remove(&mut self, key: Key) {
-        let _ = fs::remove_file(self.path(key));
-        self.forget(key);
-    }
+/// Where a state goes: in folders by the first digits, as no folder should have too many files.
+pub(super) fn path(folder: &Path, key: Key) -> PathBuf {
+    let name = key.to_string();
+    folder.join(&name[..2]).join(format!("{name}.state"))
+}
 
-    /// Where a state goes: in folders by the first digits, as no folder should have too many files.
-    pub(super) fn path(&self, key: Key) -> PathBuf {
-        let name = key.to_string();
-        self.folder.join(&name[..2]).join(format!("{name}.state"))
+/// What is in a state's place. It takes no note of that.
+pub(super) fn read(folder: &Path, key: Key) -> Place {
+    match fs::read(path(folder, key)) {
+        Ok(bytes) => unpack(key, &bytes).map_or(Place::Damaged, Place::Has),
+        Err(error) if error.kind() == ErrorKind::NotFound => Place::Empty,
+        Err(_) => Place::Damaged,
     }
 }
 
-/// Writes a state to its place, for which nobody else has to wait.
-pub(super) fn write(path: &Path, key: Key, state: &State) -> io::Result<()> {
+fn write(path: &Path, key: Key, state: &State) -> io::Result<()> {
     write_whole(path, |part| {
         let (head, checksum) = head(key, state);
         let mut file = File::create(part)?;

@@ -1,28 +1,29 @@
-//! States that were computed before: in memory, and in files if there is a folder for them. Whoever puts one in does
-//! not wait for the file: a thread writes it.
+//! States that were computed before: in memory, and in files if there is a folder for them. A thread of its own writes
+//! the files and keeps their order; whoever computes never waits for it.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use domain::KeptPassages;
 
-use super::disk::{self, Disk};
+use super::disk::{self, Disk, Place};
 use super::key::Key;
 use super::memory::Memory;
 use super::state::State;
 use crate::chat::Keep;
 
-/// States that wait to be written, and their bytes; more are not written, and would be computed again after a restart.
+/// States that wait to be written, with what else the thread is to take note of, and their bytes; more are not written,
+/// and would be computed again after a restart.
 const MOST_WAITING: (usize, u64) = (1_024, 32 << 20);
 
 /// States by their keys.
 pub(crate) struct Store {
     memory: Memory,
-    disk: Option<Arc<Mutex<Disk>>>,
-    writer: Option<Writer>,
+    files: Option<Files>,
     counts: Arc<Counts>,
 }
 
@@ -47,11 +48,21 @@ impl Counts {
     }
 }
 
-struct Writer {
-    queue: Option<SyncSender<(Key, Arc<State>)>>,
-    /// Bytes that are in it.
+/// A folder of states as it is seen by who must not wait: what is in it can be read, and all else is told to a thread.
+struct Files {
+    folder: PathBuf,
+    most_bytes: u64,
+    notes: Option<SyncSender<Note>>,
+    /// Bytes that wait to be written.
     waiting: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread that writes is told.
+enum Note {
+    Computed(Key, Arc<State>),
+    Used(Key),
+    Damaged(Key),
 }
 
 impl Store {
@@ -59,25 +70,21 @@ impl Store {
     pub(crate) fn open(folder: Option<PathBuf>, keep: Keep, counts: Arc<Counts>) -> Self {
         // The other half is for conversations.
         let memory = Memory::new(keep.memory_bytes / 2);
-        let disk = folder.filter(|_| keep.disk_bytes > 0).and_then(|folder| {
-            let opened = Disk::open(folder.clone(), keep.disk_bytes);
+        let files = folder.filter(|_| keep.disk_bytes > 0).and_then(|folder| {
+            let opened = Files::open(&folder, keep.disk_bytes, counts.clone());
             let told = opened.inspect_err(|error| {
                 tracing::warn!("{}: {error}: kept passages do not survive a restart", folder.display());
             });
-            told.ok().map(|disk| Arc::new(Mutex::new(disk)))
+            told.ok()
         });
-        let writer = disk.as_ref().and_then(|disk| Writer::start(disk.clone(), counts.clone()));
-        let store = Self { memory, disk, writer, counts };
-        store.count_bytes();
-        store
+        Self { memory, files, counts }
     }
 
     /// A state, wherever it is.
     pub(crate) fn find(&mut self, key: Key) -> Option<Arc<State>> {
         self.memory.get(key).or_else(|| {
-            let state = Arc::new(lock(self.disk.as_ref()?).get(key)?);
-            self.memory.put(key, state.clone());
-            self.count_bytes();
+            let state = Arc::new(self.files.as_ref()?.read(key)?);
+            self.remember(key, &state);
             Some(state)
         })
     }
@@ -90,99 +97,115 @@ impl Store {
         found
     }
 
-    /// Whether a state is there, without using it.
+    /// Whether a state is there, without using it. It may yet turn out to be damaged.
     pub(crate) fn has(&self, key: Key) -> bool {
-        self.memory.has(key) || self.disk.as_ref().is_some_and(|disk| lock(disk).has(key))
+        self.memory.has(key) || self.files.as_ref().is_some_and(|files| files.has(key))
     }
 
     /// Takes a state in, and has it written.
-    pub(crate) fn put(&mut self, key: Key, state: Arc<State>) {
-        self.memory.put(key, state.clone());
-        self.count_bytes();
-        if let Some(writer) = &self.writer {
-            writer.write(key, state);
+    pub(crate) fn put(&mut self, key: Key, state: &Arc<State>) {
+        self.remember(key, state);
+        if let Some(files) = &self.files {
+            files.write(key, state.clone());
         }
     }
 
     /// Whether there is room for so many more bytes without anything going.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        match &self.disk {
-            Some(disk) => {
-                let disk = lock(disk);
-                disk.bytes() + bytes as u64 <= disk.most_bytes()
+        match &self.files {
+            Some(files) => {
+                let taken =
+                    self.counts.disk_bytes.load(Ordering::Relaxed) + files.waiting.load(Ordering::Relaxed);
+                taken + bytes as u64 <= files.most_bytes
             }
             None => self.memory.has_room(bytes),
         }
     }
 
-    fn count_bytes(&self) {
+    fn remember(&mut self, key: Key, state: &Arc<State>) {
+        self.memory.put(key, state.clone());
         self.counts.memory_bytes.store(self.memory.bytes() as u64, Ordering::Relaxed);
-        if let Some(disk) = &self.disk {
-            self.counts.disk_bytes.store(lock(disk).bytes(), Ordering::Relaxed);
-        }
     }
 }
 
-impl Writer {
-    fn start(disk: Arc<Mutex<Disk>>, counts: Arc<Counts>) -> Option<Self> {
-        let (queue, states) = sync_channel(MOST_WAITING.0);
+impl Files {
+    fn open(folder: &Path, most_bytes: u64, counts: Arc<Counts>) -> io::Result<Self> {
+        let disk = Disk::open(folder.to_owned(), most_bytes)?;
+        counts.disk_bytes.store(disk.bytes(), Ordering::Relaxed);
+        let (notes, taken) = sync_channel(MOST_WAITING.0);
         let waiting = Arc::new(AtomicU64::new(0));
         let work = {
             let waiting = waiting.clone();
-            move || write(&disk, &states, &waiting, &counts)
+            move || keep(disk, &taken, &waiting, &counts)
         };
-        let started = thread::Builder::new().name("chat-states".to_owned()).spawn(work);
-        let told = started.inspect_err(|error| {
-            tracing::warn!("no thread can be started to write kept passages: {error}");
-        });
-        told.ok().map(|thread| Self { queue: Some(queue), waiting, thread: Some(thread) })
+        let thread = thread::Builder::new().name("chat-states".to_owned()).spawn(work)?;
+        Ok(Self { folder: folder.to_owned(), most_bytes, notes: Some(notes), waiting, thread: Some(thread) })
+    }
+
+    fn read(&self, key: Key) -> Option<State> {
+        match disk::read(&self.folder, key) {
+            Place::Has(state) => {
+                self.tell(Note::Used(key));
+                Some(state)
+            }
+            Place::Damaged => {
+                tracing::warn!("{} was damaged and is deleted", disk::path(&self.folder, key).display());
+                self.tell(Note::Damaged(key));
+                None
+            }
+            Place::Empty => None,
+        }
+    }
+
+    fn has(&self, key: Key) -> bool {
+        disk::path(&self.folder, key).exists()
     }
 
     fn write(&self, key: Key, state: Arc<State>) {
-        let size = disk::size(&state);
-        let Some(queue) = &self.queue else { return };
-        // Where the disk is too slow, it is computed again one day.
-        if self.waiting.load(Ordering::Relaxed) + size <= MOST_WAITING.1 {
+        let (size, waiting) = (disk::size(&state), self.waiting.load(Ordering::Relaxed));
+        // Where the disk is too slow, it is computed again one day. A single one may be as large as it is.
+        if waiting == 0 || waiting + size <= MOST_WAITING.1 {
             self.waiting.fetch_add(size, Ordering::Relaxed);
-            if queue.try_send((key, state)).is_err() {
+            if !self.tell(Note::Computed(key, state)) {
                 self.waiting.fetch_sub(size, Ordering::Relaxed);
             }
         }
     }
+
+    /// Whether there was room for it.
+    fn tell(&self, note: Note) -> bool {
+        self.notes.as_ref().is_some_and(|notes| notes.try_send(note).is_ok())
+    }
 }
 
-impl Drop for Writer {
+impl Drop for Files {
     /// Waits until what was put in is written.
     fn drop(&mut self) {
-        self.queue = None;
+        self.notes = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn write(disk: &Mutex<Disk>, states: &Receiver<(Key, Arc<State>)>, waiting: &AtomicU64, counts: &Counts) {
+/// Keeps the folder as it is told.
+fn keep(mut disk: Disk, notes: &Receiver<Note>, waiting: &AtomicU64, counts: &Counts) {
     let mut failing = false;
-    while let Ok((key, state)) = states.recv() {
-        waiting.fetch_sub(disk::size(&state), Ordering::Relaxed);
-        if disk::size(&state) > lock(disk).most_bytes() {
-            continue;
-        }
-        let path = lock(disk).path(key);
-        let written = disk::write(&path, key, &state);
-        let mut disk = lock(disk);
-        match written.and_then(|()| disk.note_written(key, &state)) {
-            Ok(()) => failing = false,
-            Err(error) if !failing => {
-                failing = true;
-                tracing::warn!("{}: {error}: it is kept in memory alone", path.display());
+    while let Ok(note) = notes.recv() {
+        match note {
+            Note::Used(key) => disk.note_used(key),
+            Note::Damaged(key) => disk.remove(key),
+            Note::Computed(key, state) => {
+                let written = disk.put(key, &state);
+                waiting.fetch_sub(disk::size(&state), Ordering::Relaxed);
+                if let Err(error) = &written
+                    && !failing
+                {
+                    tracing::warn!("what was read of a passage is kept in memory alone: {error}");
+                }
+                failing = written.is_err();
             }
-            Err(_) => {}
         }
         counts.disk_bytes.store(disk.bytes(), Ordering::Relaxed);
     }
-}
-
-fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
-    disk.lock().unwrap_or_else(PoisonError::into_inner)
 }

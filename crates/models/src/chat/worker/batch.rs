@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Worker, give_signs};
+use crate::chat::answer::Answer;
 use crate::chat::crowd::Watch;
 use crate::chat::llama::Decoded;
-use crate::chat::passages::Part;
+use crate::chat::passages::{Gathering, Part};
 
 /// Tokens that are computed together while nobody's answer waits for them.
 pub(in crate::chat) const BATCH: usize = 512;
@@ -45,23 +46,24 @@ impl Worker {
         self.context.set_threads(self.threads.next(started));
         let watch = self.threads.watch(started);
         let is_ahead = self.is_idle();
-        // Whoever writes is left alone: a token is over soon, and others would have to compute theirs again.
-        let readers = shares.iter().filter(|share| share.tokens > 1).filter_map(|share| match share.of {
-            Of::Prompt(slot) => self.answers[slot].as_ref(),
-            Of::Passage(_) => None,
-        });
-        let gatherers = self
-            .gathering
-            .iter()
-            .zip(&self.answers)
-            .filter_map(|(prompt, answer)| answer.as_ref().filter(|_| prompt.is_some()));
-        let readers: Vec<_> = readers.chain(gatherers).collect();
+        let (answers, gathering) = (&self.answers, &self.gathering);
+        let waited_for: Vec<_> =
+            shares.iter().map(|share| (share.tokens, waiting_for(share.of, answers, gathering))).collect();
+        let all: usize = shares.iter().map(|share| share.tokens).sum();
+        // What others have in the batch would have to be computed again, so that it is given up only where they have
+        // less of it than those who left.
+        let is_in_vain = || {
+            let has_left = |(_, waiting): &&(usize, Vec<&Answer>)| {
+                !waiting.is_empty() && waiting.iter().all(|answer| answer.listener().has_left())
+            };
+            2 * waited_for.iter().filter(has_left).map(|(tokens, _)| tokens).sum::<usize>() > all
+        };
         // A batch may take long where others want the processors.
         let last_sign = Cell::new(self.last_sign);
         let give_up = || {
             last_sign.set(give_signs(last_sign.get(), &self.waiting, &self.answers));
             self.stop.load(Ordering::Relaxed)
-                || readers.iter().any(|answer| answer.listener().has_left())
+                || is_in_vain()
                 || is_ahead && self.jobs.asking.load(Ordering::Relaxed) > 0
                 || watch.as_ref().is_some_and(Watch::is_crowded)
         };
@@ -184,4 +186,23 @@ impl Worker {
             }
         }
     }
+}
+
+/// Those who wait for a part of a batch; nobody for what is read ahead.
+fn waiting_for<'a>(
+    of: Of,
+    answers: &'a [Option<Answer>],
+    gathering: &'a [Option<Gathering>],
+) -> Vec<&'a Answer> {
+    let part = match of {
+        Of::Prompt(slot) => return answers[slot].iter().collect(),
+        Of::Passage(part) => part,
+    };
+    let wants = |gathering: &Gathering| match part {
+        Part::Base => true,
+        Part::Strand(key) => gathering.wants(key),
+    };
+    let waiting =
+        gathering.iter().zip(answers).filter(|(gathering, _)| gathering.as_ref().is_some_and(wants));
+    waiting.filter_map(|(_, answer)| answer.as_ref()).collect()
 }

@@ -1,12 +1,20 @@
+use testing::fuzz;
+
 use super::*;
 
 fn key(number: i32) -> Key {
     Key::of_model(&[]).followed_by(&[number])
 }
 
-fn put(disk: &mut Disk, key: Key, state: &State) {
-    write(&disk.path(key), key, state).unwrap();
-    disk.note_written(key, state).unwrap();
+fn place(disk: &Disk, key: Key) -> PathBuf {
+    path(&disk.folder, key)
+}
+
+/// What there is of a state, which is used.
+fn get(disk: &mut Disk, key: Key) -> Option<State> {
+    let Place::Has(state) = read(&disk.folder, key) else { return None };
+    disk.note_used(key);
+    Some(state)
 }
 
 fn state(number: u8) -> State {
@@ -25,12 +33,12 @@ fn on_disk(folder: &Path) -> u64 {
 fn what_was_written_is_there_after_a_restart_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let mut disk = Disk::open(folder.path().to_owned(), 1 << 20).unwrap();
-    put(&mut disk, key(1), &state(1));
-    assert!(disk.has(key(1)) && !disk.has(key(2)));
+    disk.put(key(1), &state(1)).unwrap();
+    assert!(place(&disk, key(1)).exists() && !place(&disk, key(2)).exists());
     let mut disk = Disk::open(folder.path().to_owned(), 1 << 20).unwrap();
     assert_eq!(disk.bytes(), SIZE);
-    assert!(disk.get(key(1)) == Some(state(1)));
-    assert!(disk.get(key(2)).is_none());
+    assert!(get(&mut disk, key(1)) == Some(state(1)));
+    assert!(get(&mut disk, key(2)).is_none());
 }
 
 #[test]
@@ -46,21 +54,22 @@ fn a_damaged_or_foreign_file_is_never_used_and_deleted() {
         |file| file[700] ^= 64,
     ];
     for damage in damages {
-        put(&mut disk, key(1), &state(1));
-        let path = disk.path(key(1));
+        disk.put(key(1), &state(1)).unwrap();
+        let path = place(&disk, key(1));
         let mut file = fs::read(&path).unwrap();
         damage(&mut file);
         fs::write(&path, file).unwrap();
-        assert!(disk.get(key(1)).is_none());
-        assert!(!path.exists());
+        assert!(read(folder.path(), key(1)) == Place::Damaged);
+        disk.remove(key(1));
+        assert!(read(folder.path(), key(1)) == Place::Empty);
         assert_eq!(disk.bytes(), 0);
     }
     // A whole file under the name of another.
-    put(&mut disk, key(1), &state(1));
-    put(&mut disk, key(2), &state(2));
-    fs::copy(disk.path(key(2)), disk.path(key(1))).unwrap();
-    assert!(disk.get(key(1)).is_none());
-    assert!(disk.get(key(2)).is_some());
+    disk.put(key(1), &state(1)).unwrap();
+    disk.put(key(2), &state(2)).unwrap();
+    fs::copy(place(&disk, key(2)), place(&disk, key(1))).unwrap();
+    assert!(get(&mut disk, key(1)).is_none());
+    assert!(get(&mut disk, key(2)).is_some());
 }
 
 #[test]
@@ -68,20 +77,20 @@ fn the_folder_stays_within_its_bytes_and_those_used_longest_ago_go_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut disk = Disk::open(folder.path().to_owned(), 40 * SIZE).unwrap();
     for number in 0..10_000 {
-        put(&mut disk, key(number), &state(1));
+        disk.put(key(number), &state(1)).unwrap();
         assert!(disk.bytes() <= 40 * SIZE);
         if number % 20 == 0 {
             // One that is used again and again stays.
-            assert!(disk.get(key(0)).is_some(), "{number}");
+            assert!(get(&mut disk, key(0)).is_some(), "{number}");
         }
         if number % 1_000 == 0 {
             assert!(on_disk(folder.path()) <= 40 * SIZE);
         }
     }
-    assert!(disk.get(key(0)).is_some());
+    assert!(get(&mut disk, key(0)).is_some());
     let smaller = Disk::open(folder.path().to_owned(), 2 * SIZE).unwrap();
     assert_eq!((smaller.bytes(), on_disk(folder.path())), (2 * SIZE, 2 * SIZE));
-    assert!(smaller.has(key(0)));
+    assert!(place(&smaller, key(0)).exists());
 }
 
 #[test]
@@ -89,8 +98,8 @@ fn what_another_process_wrote_is_found_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let mut ours = Disk::open(folder.path().to_owned(), 100 * SIZE).unwrap();
     let mut theirs = Disk::open(folder.path().to_owned(), 100 * SIZE).unwrap();
-    put(&mut theirs, key(1), &state(1));
-    assert!(ours.has(key(1)) && ours.get(key(1)).is_some());
+    theirs.put(key(1), &state(1)).unwrap();
+    assert!(place(&ours, key(1)).exists() && get(&mut ours, key(1)).is_some());
     assert_eq!(ours.bytes(), SIZE);
 }
 
@@ -98,10 +107,21 @@ fn what_another_process_wrote_is_found_and_counted() {
 fn what_somebody_is_writing_is_neither_used_nor_counted() {
     let folder = tempfile::tempdir().unwrap();
     let mut disk = Disk::open(folder.path().to_owned(), 1 << 20).unwrap();
-    put(&mut disk, key(1), &state(1));
-    let part = disk.path(key(1)).with_extension("77.part");
+    disk.put(key(1), &state(1)).unwrap();
+    let part = place(&disk, key(1)).with_extension("77.part");
     fs::write(&part, [1; 100]).unwrap();
     let disk = Disk::open(folder.path().to_owned(), 1 << 20).unwrap();
     assert_eq!(disk.bytes(), SIZE);
     assert!(part.exists());
+}
+
+#[test]
+fn fuzz_nearly_right_files() {
+    let right = State { tokens: 3, bytes: vec![7; 60] };
+    let (head, checksum) = head(key(1), &right);
+    let file = [head.as_slice(), &checksum.to_le_bytes(), &right.bytes].concat();
+    assert!(unpack(key(1), &file) == Some(right.clone()));
+    fuzz(&[&file], &["wsstate1"], |bytes| {
+        assert!(unpack(key(1), bytes).is_none_or(|state| bytes == file && state == right));
+    });
 }
