@@ -16,9 +16,12 @@ use super::memory::Memory;
 use super::state::State;
 use crate::chat::Keep;
 
-/// States that wait to be written, with what else the thread is to take note of, and their bytes; more are not written,
-/// and would be computed again after a restart.
-const MOST_WAITING: (usize, u64) = (1_024, 32 << 20);
+/// Notes that the thread has not taken yet.
+const MOST_NOTES: usize = 1_024;
+
+/// Bytes of states that wait to be written; more are not written, and would be computed again one day. Passages of one
+/// prompt are computed together and wait together, so that it is many times what one has.
+const MOST_WAITING_BYTES: u64 = 256 << 20;
 
 /// States by their keys.
 pub(crate) struct Store {
@@ -132,7 +135,7 @@ impl Files {
     fn open(folder: &Path, most_bytes: u64, counts: Arc<Counts>) -> io::Result<Self> {
         let disk = Disk::open(folder.to_owned(), most_bytes)?;
         counts.disk_bytes.store(disk.bytes(), Ordering::Relaxed);
-        let (notes, taken) = sync_channel(MOST_WAITING.0);
+        let (notes, taken) = sync_channel(MOST_NOTES);
         let waiting = Arc::new(AtomicU64::new(0));
         let work = {
             let waiting = waiting.clone();
@@ -163,8 +166,8 @@ impl Files {
 
     fn write(&self, key: Key, state: Arc<State>) {
         let (size, waiting) = (disk::size(&state), self.waiting.load(Ordering::Relaxed));
-        // Where the disk is too slow, it is computed again one day. A single one may be as large as it is.
-        if waiting == 0 || waiting + size <= MOST_WAITING.1 {
+        // A single one may be as large as it is.
+        if waiting == 0 || waiting + size <= MOST_WAITING_BYTES {
             self.waiting.fetch_add(size, Ordering::Relaxed);
             if !self.tell(Note::Computed(key, state)) {
                 self.waiting.fetch_sub(size, Ordering::Relaxed);
