@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::{Failure, Standing, StorageError, Timestamp};
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -22,27 +22,40 @@ pub type ProviderHealth = BTreeMap<String, Result<(), Failure>>;
 /// What was last heard of the providers.
 #[derive(Default)]
 pub(crate) struct Health {
-    last: Mutex<Option<(Instant, ProviderHealth)>>,
+    last: Mutex<Option<(Instant, Heard)>>,
+}
+
+/// What the providers said of themselves, and what that makes of the order in which they are asked.
+#[derive(Clone)]
+struct Heard {
+    named: ProviderHealth,
+    order: Result<(), Failure>,
 }
 
 impl Engine {
-    /// Asks the providers whether they would answer; one look at a time.
+    /// Whether each of the providers would answer.
     pub async fn provider_health(&self) -> ProviderHealth {
-        let mut last = self.shared.health.last.lock().await;
-        if let Some((_, health)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return health.clone();
-        }
-        let named = self.shared.providers.named();
-        let answers = join_all(named.values().map(|provider| provider.health())).await;
-        let health: ProviderHealth = named.keys().cloned().zip(answers).collect();
-        *last = Some((Instant::now(), health.clone()));
-        health
+        self.hear().await.named
     }
 
     /// How those stand together who are asked where nobody is named.
     pub async fn order_health(&self) -> (Result<(), Failure>, Standing) {
-        let order = self.shared.providers.order();
-        (order.health().await, order.standing())
+        (self.hear().await.order, self.shared.providers.order().standing())
+    }
+
+    /// Asks the providers; one look at a time.
+    async fn hear(&self) -> Heard {
+        let mut last = self.shared.health.last.lock().await;
+        if let Some((_, heard)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return heard.clone();
+        }
+        let providers = &self.shared.providers;
+        let named = providers.named();
+        let answers = join_all(named.values().map(|provider| provider.health()));
+        let (answers, order) = join(answers, providers.order().health()).await;
+        let heard = Heard { named: named.keys().cloned().zip(answers).collect(), order };
+        *last = Some((Instant::now(), heard.clone()));
+        heard
     }
 
     /// Whether new prompts could be kept now.

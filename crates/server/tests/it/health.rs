@@ -38,7 +38,7 @@ async fn the_health_call_tells_which_providers_are_there() {
 #[tokio::test]
 async fn being_asked_for_health_often_asks_no_model() {
     let world = Setup::of("fake").start().await;
-    ask_often(&world, HEALTH, 1).await;
+    ask_often(&world, HEALTH, 2).await;
     assert_eq!(world.fake.chats(), []);
 }
 
@@ -187,7 +187,7 @@ async fn a_server_without_its_embedder_is_ready_and_says_what_it_lacks() {
 #[tokio::test]
 async fn being_asked_often_whether_it_is_ready_asks_the_embedder_and_the_model_seldom() {
     let world = Setup::of("fake").start().await;
-    ask_often(&world, "/health/ready", 2).await;
+    ask_often(&world, "/health/ready", 3).await;
     assert_eq!(world.fake.embeddings(), []);
 }
 
