@@ -6,14 +6,13 @@ mod figures;
 mod kept;
 mod served;
 
-use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
 use bench::models_folder;
 use clap::Parser;
 use models::chat::{BareLoop, ModelFile};
-use models::files::{Files, Manifest, Model, Purpose};
+use models::files::{Files, Manifest, Purpose};
 
 use figures::{Figures, milliseconds};
 use served::{Asked, Served};
@@ -21,7 +20,7 @@ use served::{Asked, Served};
 /// Measures chat models.
 #[derive(Parser)]
 struct Arguments {
-    /// The models [default: all that are here]
+    /// The models, by their names or as GGUF files [default: all of the manifest that are here]
     #[arg(long = "model", value_name = "NAME")]
     names: Vec<String>,
     /// How many rounds
@@ -41,32 +40,43 @@ struct Arguments {
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::parse();
-    let files = Files::new(models_folder());
-    let mut measured = 0;
-    for model in Manifest::committed().models.iter().filter(|model| model.purpose == Purpose::Chat) {
-        let wanted = arguments.names.is_empty() || arguments.names.contains(&model.name);
-        match files.locate(model) {
-            Ok(path) if wanted => {
-                println!("{}", model.name);
-                if !arguments.only_kept {
-                    measure(model, &path, &arguments).await;
-                }
-                kept::measure(&model.name, arguments.rounds).await;
-                measured += 1;
-            }
-            Err(unusable) if wanted => eprintln!("left out: {unusable}"),
-            _ => {}
+    let models = wanted(&arguments.names);
+    assert!(!models.is_empty(), "there is nothing to measure: pull a model, or name one");
+    for (name, file) in models {
+        println!("{name}");
+        if !arguments.only_kept {
+            measure(&name, &file, &arguments).await;
         }
+        kept::measure(&name, 2 * arguments.rounds).await;
     }
-    assert!(measured > 0, "there is nothing to measure: pull a model, or name one of the manifest");
 }
 
-async fn measure(model: &Model, path: &Path, arguments: &Arguments) {
-    let file = ModelFile { path: path.to_owned(), sha256: model.files.first().map(|file| file.sha256) };
+/// The models as settings name them, and their files.
+fn wanted(names: &[String]) -> Vec<(String, ModelFile)> {
+    let (manifest, files) = (Manifest::committed(), Files::new(models_folder()));
+    let mut wanted = Vec::new();
+    for model in manifest.models.iter().filter(|model| model.purpose == Purpose::Chat) {
+        if !names.is_empty() && !names.contains(&model.name) {
+            continue;
+        }
+        match files.locate(model) {
+            Ok(path) => {
+                let sha256 = model.files.first().map(|file| file.sha256);
+                wanted.push((model.name.clone(), ModelFile { path, sha256 }));
+            }
+            Err(unusable) => eprintln!("left out: {unusable}"),
+        }
+    }
+    let paths = names.iter().filter(|name| name.ends_with(".gguf"));
+    wanted.extend(paths.map(|path| (path.clone(), ModelFile { path: path.into(), sha256: None })));
+    wanted
+}
+
+async fn measure(name: &str, file: &ModelFile, arguments: &Arguments) {
     let threads = thread::available_parallelism().map_or(1, Into::into);
-    let served = Served::start(&model.name, arguments.answer).await;
+    let served = Served::start(name, arguments.answer).await;
     let cache = models_folder().join("cache");
-    let mut bare = BareLoop::open(&file, Some(&cache), threads).expect("the model loads");
+    let mut bare = BareLoop::open(file, Some(&cache), threads).expect("the model loads");
     let mut figures = Figures::default();
     for round in 0..=arguments.rounds {
         // The first round is for the caches.
