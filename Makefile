@@ -13,7 +13,7 @@ NATIVE ?= 1
 CARGO = $(if $(filter-out 0,$(NATIVE)),scripts/cargo-fast,cargo)
 WELLSPRING = $(or $(CARGO_TARGET_DIR),target)/release/wellspring
 
-.PHONY: run fake test soak openapi eval eval-answers eval-dialogues bench bench-embed bench-ingest bench-models bench-search setup setup-tests
+.PHONY: run fake test soak openapi eval eval-answers eval-dialogues eval-kept bench bench-embed bench-ingest bench-models bench-search setup setup-tests
 
 define QUESTIONS
 
@@ -77,6 +77,15 @@ eval-answers: setup
 	$(CARGO) build --quiet --release --package cli
 	$(WELLSPRING) models pull --quiet $(CONFIG) $(filter-out quotes,$(MODELS))
 	@scripts/eval-answers $(WELLSPRING) "$(DATA)" "$(MOST)" $(MODELS)
+
+## How good answers from kept passages are beside those to prompts that are read as a whole, with five short passages of
+## the collection in a folder: `make eval-kept DATA=COLLECTION`. The figures are in docs/models.md. It takes an hour;
+## MOST=50 asks fewer questions.
+eval-kept: setup
+	@test -n "$(DATA)" || { echo 'make eval-kept: say where the collection is, as in DATA=../collections/clapnq' >&2; exit 2; }
+	$(CARGO) build --quiet --release --package cli
+	$(WELLSPRING) models pull --quiet $(CONFIG)
+	@scripts/eval-kept $(WELLSPRING) "$(DATA)" "$(or $(MOST),200)"
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup

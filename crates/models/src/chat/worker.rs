@@ -259,8 +259,9 @@ impl Worker {
         }
     }
 
-    /// Goes on from what an earlier prompt has in common with this one, or gathers its passages, whichever leaves less
-    /// to be read.
+    /// Goes on from what an earlier prompt has in common with this one, or gathers its passages, whichever has more of
+    /// them. That two prompts begin alike, up to the heading of a passage, is no reason to read all of it in one piece:
+    /// then nothing of it would be kept.
     fn begin(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
         let shared = alike(&self.kept, &prompt.tokens).1.max(self.conversations.shared(&prompt.tokens));
         let passages = self.passages.as_mut().filter(|_| shared < prompt.after_pieces());
@@ -269,7 +270,9 @@ impl Worker {
             None => Err(prompt),
         };
         match looked {
-            Ok(gathering) if gathering.cached() >= shared => self.gather(slot, gathering, answer),
+            Ok(gathering) if gathering.cached() >= gathering.prompt.whole_pieces(shared) => {
+                self.gather(slot, gathering, answer);
+            }
             Ok(Gathering { prompt, .. }) | Err(prompt) => self.continue_from(slot, prompt, answer),
         }
     }

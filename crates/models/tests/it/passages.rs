@@ -84,6 +84,19 @@ async fn passages_that_were_read_before_are_not_read_again_in_whatever_order_the
 }
 
 #[tokio::test]
+async fn passages_are_kept_of_a_prompt_that_begins_like_another_one() {
+    let provider = provider(LIMITS, None);
+    for seed in 1..4 {
+        // Instructions and title are the same each time, and the conversation before is still there.
+        let (_, _, cached) = ask(&provider, request("What is a log?", long_passages(seed, 2, 60))).await;
+        assert!((seed == 1 || cached > 0) && cached < 60, "nobody has read them: {cached}");
+        let turned = long_passages(seed, 2, 60).into_iter().rev().collect();
+        let (_, input, cached) = ask(&provider, request("What is a prompt?", turned)).await;
+        assert!(input - cached < 30, "only the question was read: {input} {cached}");
+    }
+}
+
+#[tokio::test]
 async fn a_passage_that_was_changed_is_read_anew() {
     let provider = provider(LIMITS, None);
     ask(&provider, request("What is a mutex?", passages())).await;
