@@ -105,6 +105,32 @@ async fn whoever_asks_without_a_server_is_given_what_was_read_ahead_whole() {
     assert!(done["metadata"]["cachedTokens"].as_u64() >= Some(5 * 8 * 15), "{done}");
 }
 
+#[tokio::test]
+async fn what_was_kept_of_a_page_answers_nothing_once_the_page_has_changed() {
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    let page =
+        |lifts: &str| format!("# Pumps\n\n{}", format!("The pump of the mill lifts {lifts}. ").repeat(6));
+    let models = models(&home);
+    let own = [("WELLSPRING__GENERATION__MAX_TOKENS", "4")];
+    let variables = [&embedding_by(&fake)[..], &keeping(&models), &own].concat();
+    let ask = async |lifts: &str| {
+        home.write("wiki/pumps.md", &page(lifts));
+        assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+        let asked = home.run(&["ask", "--json", "What does the pump of the mill lift?"], &variables).await;
+        let done: Value = serde_json::from_str(asked.out.lines().last().expect(&asked.err)).expect("a delta");
+        let metadata = &done["metadata"];
+        assert!(
+            metadata["sources"][0]["excerpt"].as_str().is_some_and(|text| text.contains(lifts)),
+            "{done}"
+        );
+        metadata["cachedTokens"].as_u64().expect("it is counted")
+    };
+    let (first, again) = (ask("water").await, ask("water").await);
+    let before_the_page = ask("grain").await;
+    assert!(first < before_the_page, "what stands before the page was kept: {first} {before_the_page}");
+    assert!(again > before_the_page + 40, "the page has some fifty tokens: {again} {before_the_page}");
+}
+
 fn home_with_pages() -> Home {
     let home = Home::new();
     for number in 0..PAGES {

@@ -68,6 +68,26 @@ async fn what_the_answer_rests_on_is_marked() {
 }
 
 #[tokio::test]
+async fn where_no_model_answers_the_last_resort_quotes_and_says_so() {
+    let fake = FakeModel::start().await;
+    let variables = answering_by(&fake, "fake,status=500");
+    let home = home_that_knows_pages(&variables).await;
+    home.write(
+        "mine.toml",
+        "[generation]\nproviders = ['local', 'quotes']\n[providers.quotes]\nkind = 'quotes'\n",
+    );
+    let ran = home.run(&["ask", QUESTION, "--config", "mine.toml"], &variables).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(
+        ran.out.contains("No model was asked") && ran.out.contains("“Pumps lift water.” [1]"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("Sources (* cited):\n* [1] Pumps  pumps.md:1-3\n"), "{}", ran.out);
+    assert_eq!(fake.chats().len(), 1, "the model comes first");
+}
+
+#[tokio::test]
 async fn where_nothing_is_known_the_model_answers_and_there_are_no_sources() {
     let fake = FakeModel::start().await;
     let ran = Home::new().run(&["ask", QUESTION], &answering_by(&fake, "fake,words,tokens=2")).await;

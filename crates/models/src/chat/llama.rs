@@ -4,6 +4,8 @@
 #![expect(unsafe_code, reason = "llama.cpp is a library in C++")]
 
 mod built;
+#[cfg(test)]
+mod changed;
 mod context;
 mod guard;
 mod halves;

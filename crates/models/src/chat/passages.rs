@@ -94,7 +94,10 @@ impl Passages {
         let resident =
             self.base.state.clone().map(|state| (self.model.followed_by(&self.base.tokens), state));
         Ok(Gathering::new(prompt, self.model, |key| match &resident {
-            Some((base, state)) if *base == key => Some(state.clone()),
+            Some((base, state)) if *base == key => {
+                self.store.note_used(key);
+                Some(state.clone())
+            }
             _ => self.store.get(key),
         }))
     }
@@ -289,6 +292,8 @@ impl Passages {
             self.base.state = Some(state.clone());
         }
         self.store.put(key, &state);
+        // No passage takes the place of what it needs.
+        self.store.note_used(self.model.followed_by(&self.base.tokens));
         Some((key, state))
     }
 

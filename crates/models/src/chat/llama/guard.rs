@@ -32,42 +32,21 @@ unsafe extern "C" {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::CString;
-    use std::fs::{self, File};
-    use std::os::unix::ffi::OsStrExt;
-    use std::ptr;
-
-    use super::super::vocabulary::Vocabulary;
+    use super::super::changed::vocabulary_of_changed;
     use super::super::{Parse, log};
     use super::*;
-    use crate::chat::tests::path;
 
     #[test]
     fn a_vocabulary_that_throws_ends_nothing() {
-        log::start();
-        let folder = tempfile::tempdir().unwrap();
-        let c = |path: &std::path::Path| CString::new(path.as_os_str().as_bytes()).unwrap();
-        let (from, to) = (c(&path()), c(&folder.path().join("odd.gguf")));
-        // SAFETY: all texts end with zeros and outlive the calls; what was made is freed at the end.
-        unsafe {
-            // A vocabulary whose pieces are merged in another way than it was made for lacks single bytes.
-            let params = sys::gguf_init_params { no_alloc: true, ctx: ptr::null_mut() };
-            let head = sys::gguf_init_from_file(from.as_ptr(), params);
-            sys::gguf_set_val_str(head, c"tokenizer.ggml.model".as_ptr(), c"llama".as_ptr());
-            assert!(sys::gguf_write_to_file(head, to.as_ptr(), true));
-            sys::gguf_free(head);
-            // Its weights are nothing but a hole.
-            let file = File::options().append(true).open(folder.path().join("odd.gguf")).unwrap();
-            file.set_len(fs::metadata(path()).unwrap().len() + (1 << 20)).unwrap();
-            let mut params = sys::llama_model_default_params();
-            params.vocab_only = true;
-            let model = sys::llama_model_load_from_file(to.as_ptr(), params);
-            assert!(!model.is_null(), "{}", log::take_errors());
-            let vocabulary = Vocabulary::new(sys::llama_model_get_vocab(model));
+        // One whose pieces are merged in another way than it was made for lacks single bytes.
+        let merge_otherwise = |head: *mut sys::gguf_context| {
+            // SAFETY: the head is alive, and the texts end with zeros.
+            unsafe { sys::gguf_set_val_str(head, c"tokenizer.ggml.model".as_ptr(), c"llama".as_ptr()) }
+        };
+        vocabulary_of_changed(merge_otherwise, |vocabulary| {
             log::take_errors();
             assert_eq!(vocabulary.tokens("\u{1f600} \u{4}", Parse::Plain), None);
             assert!(!log::take_errors().is_empty());
-            sys::llama_model_free(model);
-        }
+        });
     }
 }

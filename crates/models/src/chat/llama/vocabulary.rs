@@ -36,6 +36,26 @@ impl Vocabulary<'_> {
 
     /// The tokens of a text; none if the vocabulary has no way to say it.
     pub(crate) fn tokens(self, text: &str, parse: Parse) -> Option<Vec<Token>> {
+        let tokens = self.read(text, parse)?;
+        if parse == Parse::Control || !tokens.iter().any(|&token| self.is_mark(token)) {
+            return Some(tokens);
+        }
+        // llama.cpp finds marks in any text. In two parts they are words like others.
+        let mut plain = Vec::with_capacity(tokens.len() + 8);
+        for token in tokens {
+            if self.is_mark(token) {
+                let name = self.name(token);
+                let (first, rest) = name.split_at(1);
+                plain.extend(self.read(first, parse)?);
+                plain.extend(self.read(rest, parse)?);
+            } else {
+                plain.push(token);
+            }
+        }
+        Some(plain)
+    }
+
+    fn read(self, text: &str, parse: Parse) -> Option<Vec<Token>> {
         // No token is shorter than a byte, but some vocabularies put a space in front.
         let mut tokens: Vec<Token> = vec![0; text.len() + 8];
         loop {
@@ -84,6 +104,20 @@ impl Vocabulary<'_> {
             }
     }
 
+    /// Whether a token is a mark of the model's makers, such as `<tool_call>`, which ends no turn but means something to
+    /// the model. Their other tokens are runs of spaces and the like.
+    fn is_mark(self, token: Token) -> bool {
+        // SAFETY: the vocabulary is alive and has the token.
+        let is_theirs = self.has(token)
+            && unsafe { sys::llama_vocab_get_attr(self.vocabulary, token) }
+                & sys::LLAMA_TOKEN_ATTR_USER_DEFINED
+                != 0;
+        is_theirs && {
+            let name = self.name(token);
+            name.len() > 2 && name.starts_with('<') && name.ends_with('>')
+        }
+    }
+
     /// The bytes that a token stands for; none for a control token. They may be a part of a character.
     pub(crate) fn bytes(self, token: Token) -> Vec<u8> {
         let mut bytes: Vec<u8> = vec![0; 64];
@@ -124,5 +158,51 @@ impl Vocabulary<'_> {
 
     fn has(self, token: Token) -> bool {
         usize::try_from(token).is_ok_and(|token| token < self.size())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+    use std::slice;
+
+    use super::super::changed::vocabulary_of_changed;
+    use super::*;
+
+    /// By GGUF's number for it.
+    const USER_DEFINED: i32 = 4;
+
+    #[test]
+    fn a_text_that_names_a_mark_of_the_models_makers_is_a_text() {
+        const MARK: &str = "<repo_name>";
+        const TYPES: &CStr = c"tokenizer.ggml.token_type";
+        let make_it_one = |head: *mut sys::gguf_context| {
+            // SAFETY: the head is alive and its list has as many numbers as it says; it is copied before it is set.
+            unsafe {
+                let list = sys::gguf_find_key(head, TYPES.as_ptr());
+                let numbers = sys::gguf_get_arr_data(head, list).cast::<i32>();
+                let mut types = slice::from_raw_parts(numbers, sys::gguf_get_arr_n(head, list)).to_vec();
+                types[mark()] = USER_DEFINED;
+                let kind = sys::GGUF_TYPE_INT32;
+                sys::gguf_set_arr_data(head, TYPES.as_ptr(), kind, types.as_ptr().cast(), types.len());
+            }
+        };
+        fn mark() -> usize {
+            let weights = crate::chat::tests::weights();
+            let vocabulary = weights.vocabulary();
+            let is_it = |&token: &usize| vocabulary.name(Token::try_from(token).unwrap()) == MARK;
+            (0..vocabulary.size()).find(is_it).unwrap()
+        }
+        let mark = Token::try_from(mark()).unwrap();
+        vocabulary_of_changed(make_it_one, |vocabulary| {
+            assert!(vocabulary.is_mark(mark));
+            let text = format!("Write {MARK} before it,{MARK}{MARK} or not.");
+            let control = vocabulary.tokens(&text, Parse::Control).unwrap();
+            assert_eq!(control.iter().filter(|&&token| token == mark).count(), 3);
+            let plain = vocabulary.tokens(&text, Parse::Plain).unwrap();
+            assert!(!plain.contains(&mark), "{plain:?}");
+            let bytes: Vec<u8> = plain.iter().flat_map(|&token| vocabulary.bytes(token)).collect();
+            assert_eq!(bytes, text.as_bytes());
+        });
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -144,8 +144,8 @@ pub(super) fn path(folder: &Path, key: Key) -> PathBuf {
 pub(super) fn read(folder: &Path, key: Key) -> Place {
     match fs::read(path(folder, key)) {
         Ok(bytes) => unpack(key, &bytes).map_or(Place::Damaged, Place::Has),
-        Err(error) if error.kind() == ErrorKind::NotFound => Place::Empty,
-        Err(_) => Place::Damaged,
+        // What cannot be read now, for want of a descriptor or a right, may be good.
+        Err(_) => Place::Empty,
     }
 }
 

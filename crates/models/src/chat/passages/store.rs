@@ -85,11 +85,21 @@ impl Store {
 
     /// A state, wherever it is.
     pub(crate) fn find(&mut self, key: Key) -> Option<Arc<State>> {
-        self.memory.get(key).or_else(|| {
-            let state = Arc::new(self.files.as_ref()?.read(key)?);
-            self.remember(key, &state);
-            Some(state)
-        })
+        if let Some(state) = self.memory.get(key) {
+            self.note_used(key);
+            return Some(state);
+        }
+        let state = Arc::new(self.files.as_ref()?.read(key)?);
+        self.remember(key, &state);
+        Some(state)
+    }
+
+    /// Takes note that a state was used without being looked for in a file, so that its file does not count as one that
+    /// nobody has used for long.
+    pub(crate) fn note_used(&self, key: Key) {
+        if let Some(files) = &self.files {
+            files.tell(Note::Used(key));
+        }
     }
 
     /// The same for a prompt, which is counted.
@@ -210,5 +220,49 @@ fn keep(mut disk: Disk, notes: &Receiver<Note>, waiting: &AtomicU64, counts: &Co
             }
         }
         counts.disk_bytes.store(disk.bytes(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 1_000;
+
+    fn key(number: i32) -> Key {
+        Key::of_model(&[]).followed_by(&[number])
+    }
+
+    fn state() -> Arc<State> {
+        Arc::new(State { tokens: 3, bytes: vec![7; SIZE] })
+    }
+
+    #[test]
+    fn what_is_served_from_memory_counts_as_used_in_its_file_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let keep = Keep { passages: true, memory_bytes: 1 << 20, disk_bytes: 3 * disk::size(&state()) };
+        let mut store = Store::open(Some(folder.path().to_owned()), keep, Arc::default());
+        (1..=3).for_each(|number| store.put(key(number), &state()));
+        assert!(store.find(key(1)).is_some());
+        store.put(key(4), &state());
+        drop(store);
+        let is_there = [1, 2, 3, 4].map(|number| disk::path(folder.path(), key(number)).exists());
+        assert_eq!(is_there, [true, false, true, true]);
+    }
+
+    #[test]
+    fn memory_and_files_stay_within_their_bytes_whatever_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let keep = Keep { passages: true, memory_bytes: 100 * SIZE, disk_bytes: 200 * SIZE as u64 };
+        let counts: Arc<Counts> = Arc::default();
+        let mut store = Store::open(Some(folder.path().to_owned()), keep, counts.clone());
+        for number in 0..10_000 {
+            store.put(key(number), &state());
+            let KeptPassages { memory_bytes, disk_bytes, .. } = counts.told();
+            assert!(memory_bytes <= 50 * SIZE as u64 && disk_bytes <= keep.disk_bytes, "{number}");
+        }
+        drop(store);
+        let disk = Disk::open(folder.path().to_owned(), u64::MAX).unwrap();
+        assert!(disk.bytes() <= keep.disk_bytes && disk.bytes() > keep.disk_bytes / 2, "{}", disk.bytes());
     }
 }
