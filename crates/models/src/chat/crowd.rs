@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 /// So much waiting is nobody's crowd: something short ran in between.
 const BRIEF: Duration = Duration::from_millis(8);
 
+/// So much more of it has to be seen before what is computed is given up, to be begun anew by fewer. Who asks, and what
+/// finds passages for it, takes a moment of a processor just when its prompt begins to be read.
+const WORTH_BEGINNING_ANEW: Duration = Duration::from_millis(50);
+
 /// How often it is looked while something is computed; looking takes microseconds.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(4);
 
@@ -76,26 +80,34 @@ impl<'a> Watch<'a> {
         Self { watched, kept_before, started: time, looked: time.into(), crowded: false.into() }
     }
 
-    /// Whether they have been kept from running for a good part of the time.
+    /// Whether they have been kept from running for a good part of the time, and for so long that it is better to begin
+    /// anew with fewer than to go on.
     pub(super) fn is_crowded(&self) -> bool {
         let time = Instant::now();
         if self.crowded.get() || time.duration_since(self.looked.get()) < BETWEEN_LOOKS {
             return self.crowded.get();
         }
         self.looked.set(time);
-        let kept = kept(self.watched).saturating_sub(self.kept_before);
-        self.crowded.set(is_crowd(kept, time.duration_since(self.started)));
+        self.crowded.set(is_begun_anew(self.kept(), time.duration_since(self.started)));
         self.crowded.get()
     }
 
-    /// What was seen in the end.
+    /// Whether they were kept from running for a good part of the time, seen from its end.
     pub(super) fn was_crowded(self) -> bool {
-        self.crowded.get()
+        self.crowded.get() || is_crowd(self.kept(), self.started.elapsed())
+    }
+
+    fn kept(&self) -> Duration {
+        kept(self.watched).saturating_sub(self.kept_before)
     }
 }
 
 fn is_crowd(kept: Duration, elapsed: Duration) -> bool {
     kept > BRIEF && kept > elapsed / 4
+}
+
+fn is_begun_anew(kept: Duration, elapsed: Duration) -> bool {
+    kept > WORTH_BEGINNING_ANEW && is_crowd(kept, elapsed)
 }
 
 /// How long threads could have run and did not, all together.
@@ -159,6 +171,15 @@ mod tests {
         assert!(is_crowd(milliseconds(9), milliseconds(10)));
         assert!(!is_crowd(milliseconds(9), milliseconds(40)));
         assert!(is_crowd(milliseconds(500), milliseconds(1_000)));
+    }
+
+    #[test]
+    fn nothing_is_begun_anew_for_a_moment_that_others_took() {
+        let milliseconds = Duration::from_millis;
+        assert!(!is_begun_anew(milliseconds(12), milliseconds(20)));
+        assert!(is_begun_anew(milliseconds(60), milliseconds(100)));
+        assert!(!is_begun_anew(milliseconds(60), milliseconds(1_000)));
+        assert!(is_begun_anew(milliseconds(500), milliseconds(1_000)));
     }
 
     #[test]
