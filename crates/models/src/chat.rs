@@ -42,7 +42,6 @@ use llama::{Parse, Weights};
 use load::Loading;
 use passages::Counts;
 pub use prepared::ModelFile;
-use prompt::INTRODUCTION;
 pub use worker::{Ahead, Read, Room};
 use worker::{Job, Jobs};
 
@@ -218,9 +217,7 @@ impl Provider for LlamaProvider {
 
     fn room(&self, request: &Request) -> Option<usize> {
         let window = self.loaded().map_or(self.limits.window, |ready| ready.window);
-        let room = request.room(window, |text| self.count_tokens(text))?;
-        // Passages do not come without their introduction.
-        Some(room.saturating_sub(self.count_tokens(INTRODUCTION)))
+        request.room(window, |text| self.count_tokens(text))
     }
 
     fn count_tokens(&self, text: &str) -> usize {

@@ -54,7 +54,7 @@ async fn where_there_is_no_room_what_is_new_takes_the_place_of_what_was_used_lon
     let home = home_with_pages();
     let models = models(&home);
     let own = [
-        ("WELLSPRING__MODELS__KEPT_DISK_BYTES", "12000000"),
+        ("WELLSPRING__MODELS__KEPT_DISK_BYTES", "4000000"),
         ("WELLSPRING__MODELS__KEPT_MEMORY_BYTES", "0"),
         ("WELLSPRING__GENERATION__MAX_TOKENS", "4"),
         ("RUST_LOG", "wellspring=debug,info"),
@@ -77,7 +77,7 @@ async fn where_there_is_no_room_what_is_new_takes_the_place_of_what_was_used_lon
     let ready = get(&server, "/health/ready").await.expect("it answers").json().await;
     let kept = &ready["kept_passages"]["local"];
     assert_eq!(kept["misses"], 0, "{kept}");
-    assert!(kept["disk_bytes"].as_u64() <= Some(12_000_000), "{kept}");
+    assert!(kept["disk_bytes"].as_u64() <= Some(4_000_000), "{kept}");
 }
 
 /// A process that begins with its question knows its model's tokens all the same: what it is given is what was read.

@@ -1,5 +1,5 @@
-//! A request as the tokens that the model is given: instructions, an introduction to the passages, passages, turns so
-//! far, question, in this order, so that what stays the same comes first. What people and documents say is made into tokens apart from the
+//! A request as the tokens that the model is given: instructions, passages, turns so far, question, in this order,
+//! so that what stays the same comes first. What people and documents say is made into tokens apart from the
 //! template, as text and nothing else.
 
 use std::mem;
@@ -12,12 +12,6 @@ use super::template::{Role, Template};
 
 /// An answer of fewer tokens is none.
 const SHORTEST_ANSWER: usize = 16;
-
-/// What stands before the first passage: some more of them, which are the same in every prompt and say what passages are.
-/// The first passage of a list draws more attention to itself than those that follow others. Each one that is kept was
-/// read by itself, so that without the introduction all of them would be first ones, and answers would be taken from worse
-/// passages (docs/models.md has the figures).
-pub(super) const INTRODUCTION: &str = include_str!("prompt/introduction.txt");
 
 /// What stands before a question that passages come with.
 const QUESTION: &str = "Answer this question from the passages:\n";
@@ -48,18 +42,15 @@ impl Prompt {
     ) -> Result<Self, Failure> {
         let count =
             |text: &str| vocabulary.tokens(text, Parse::Plain).map_or(text.len(), |tokens| tokens.len());
-        let introduction = if request.passages.is_empty() { "" } else { INTRODUCTION };
-        let turns = request.fit(window.saturating_sub(count(introduction)), count)?;
+        let turns = request.fit(window, count)?;
         let mut said = Vec::with_capacity(2 + 2 * turns.len());
         if !request.system.is_empty() {
             said.push((Role::System, vec![Text::Plain(request.system.clone())]));
         }
         // What was found stands before the first turn, though it was found for the last question: so it follows
         // the instructions, whatever was said since.
-        let mut found = Vec::with_capacity(1 + request.passages.len());
-        found.push(Text::Plain(introduction.to_owned()));
-        found.extend(request.passages.iter().map(quote));
-        let lead = (!request.passages.is_empty()).then_some(QUESTION);
+        let mut found: Vec<_> = request.passages.iter().map(quote).collect();
+        let lead = (!found.is_empty()).then_some(QUESTION);
         let mut asked = |question: &String| {
             let lead = lead.map(|lead| Text::Plain(lead.to_owned()));
             let question = Text::Plain(question.clone());

@@ -88,9 +88,8 @@ async fn passages_are_kept_of_a_prompt_that_begins_like_another_one() {
     let provider = provider(LIMITS, None);
     for seed in 1..4 {
         // Instructions and title are the same each time, and the conversation before is still there.
-        let (_, input, cached) = ask(&provider, request("What is a log?", long_passages(seed, 2, 60))).await;
-        assert!(seed == 1 || cached > 0, "{input}");
-        assert!(input - cached > 120, "nobody has read them: {input} {cached}");
+        let (_, _, cached) = ask(&provider, request("What is a log?", long_passages(seed, 2, 60))).await;
+        assert!((seed == 1 || cached > 0) && cached < 60, "nobody has read them: {cached}");
         let turned = long_passages(seed, 2, 60).into_iter().rev().collect();
         let (_, input, cached) = ask(&provider, request("What is a prompt?", turned)).await;
         assert!(input - cached < 30, "only the question was read: {input} {cached}");
@@ -128,8 +127,7 @@ async fn a_prompt_is_read_as_a_whole_where_that_is_wanted() {
     let mut turned = passages();
     turned.rotate_left(1);
     let (_, input, cached) = ask(&provider, request("Which port is it?", turned.clone())).await;
-    let passages: usize = turned.iter().map(|passage| provider.count_tokens(&passage.text)).sum();
-    assert!(input - cached > passages as u64, "no more than what stands before them: {input} {cached}");
+    assert!(cached < input / 2, "no more than the instructions: {input} {cached}");
     assert_eq!(provider.standing().kept, None);
     let ahead = provider.read_ahead(Arc::new(request("", turned)), Room::Left).await;
     assert_eq!(ahead, Ok(Ahead::Never));
@@ -161,7 +159,7 @@ async fn what_is_read_ahead_is_there_when_it_is_asked_about() {
 
 #[tokio::test]
 async fn nothing_is_read_ahead_that_there_is_no_room_to_keep_unless_room_is_made() {
-    let little = Limits { keep: Keep { memory_bytes: 32 << 20, ..KEEP }, ..LIMITS };
+    let little = Limits { keep: Keep { memory_bytes: 8 << 20, ..KEEP }, ..LIMITS };
     let provider = provider(little, None);
     let about = |seed| Arc::new(request("", long_passages(seed, 1, 60)));
     let mut outcomes = Vec::new();
@@ -169,7 +167,7 @@ async fn nothing_is_read_ahead_that_there_is_no_room_to_keep_unless_room_is_made
         outcomes.push(provider.read_ahead(about(outcomes.len()), Room::Left).await.unwrap());
     }
     assert_eq!(outcomes.last(), Some(&Ahead::Full), "{outcomes:?}");
-    let is_bounded = || provider.standing().kept.unwrap().memory_bytes <= 16 << 20;
+    let is_bounded = || provider.standing().kept.unwrap().memory_bytes <= 4 << 20;
     assert!(is_bounded());
     let new = outcomes.len();
     assert!(read(&provider.read_ahead(about(new), Room::Made).await) > Some(0));

@@ -68,30 +68,14 @@ fn passages_follow_the_instructions_and_question_and_turns_come_last() {
         passages: vec![passage("Guide", Some("a.md"), "Use it.\n"), passage("Notes", None, "Or not.")],
         ..saying("hi")
     };
-    let quoted = format!(
-        "{INTRODUCTION}Passage from Guide (a.md):\n```\nUse it.\n```\n\nPassage from Notes:\n```\nOr not.\n```\n\n\
-         Answer this question from the passages:\nhi"
-    );
+    let quoted = "Passage from Guide (a.md):\n```\nUse it.\n```\n\nPassage from Notes:\n```\nOr not.\n```\n\n\
+        Answer this question from the passages:\nhi";
     let expected = format!(
         "⟨<|im_start|>⟩system\nhi⟨<|im_end|>⟩\n⟨<|im_start|>⟩user\n{quoted}⟨<|im_end|>⟩\n⟨<|im_start|>⟩assistant\n\
          hi⟨<|im_end|>⟩\n⟨<|im_start|>⟩user\nAnswer this question from the passages:\nhi⟨<|im_end|>⟩\n\
          ⟨<|im_start|>⟩assistant\n"
     );
     assert_eq!(shown(&weights, &prompt(&weights, &request).unwrap()), expected);
-}
-
-#[test]
-fn the_introduction_looks_like_passages() {
-    let introduced: Vec<_> = INTRODUCTION.split_inclusive("\n```\n\n").collect();
-    assert_eq!(introduced.len(), 5);
-    for introduced in introduced {
-        let head_and_text = introduced.strip_prefix("Passage from ").and_then(|rest| rest.split_once(" ("));
-        let (title, rest) = head_and_text.expect(introduced);
-        let (path, rest) = rest.split_once("):\n```\n").expect(introduced);
-        let text = rest.strip_suffix("\n```\n\n").expect(introduced);
-        let Text::Piece(quoted) = quote(&passage(title, Some(path), text)) else { panic!("it is a piece") };
-        assert_eq!(quoted, introduced);
-    }
 }
 
 #[test]
