@@ -6,7 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Catalog, Changes, ChunkId, Failure, Passage, Principal, StorageError};
+use domain::{
+    AheadState, Catalog, Changes, ChunkId, Failure, Passage, Principal, Provider, ReadingAhead, StorageError,
+};
 use models::chat::{Ahead, LlamaProvider, Read, Room};
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
@@ -50,12 +52,22 @@ impl ReadAhead {
         Self { catalog, embedder: embedder.to_owned(), model, revision: 0 }
     }
 
-    /// Reads what there is, as long as there is room for it; then what comes, in place of what was used longest ago.
+    /// Reads what there is, as long as there is room for it; then what comes, in place of what was used longest ago. How
+    /// that goes is told by the model's standing.
     pub(crate) async fn keep_reading(mut self) {
-        let mut room = Room::Left;
+        let model = self.model.clone();
+        let (mut all, mut room) = (Outcome::default(), Room::Left);
+        model.note_reading_ahead(all.told(AheadState::Waiting("the model is being loaded".to_owned())));
+        model.ready().await;
         loop {
-            match self.read(None, room, |_| ()).await {
-                Ok(Outcome { read, passages, full, .. }) => {
+            let before = all;
+            let tell = |outcome: &Outcome| {
+                all = before.and(outcome);
+                model.note_reading_ahead(all.told(AheadState::Reading));
+            };
+            let state = match self.read(None, room, tell).await {
+                Ok(outcome @ Outcome { read, passages, full, .. }) => {
+                    all = before.and(&outcome);
                     if read > 0 {
                         debug!(passages, read, "passages read ahead");
                     }
@@ -65,18 +77,23 @@ impl ReadAhead {
                         );
                     }
                     room = Room::Made;
+                    if all.full { AheadState::Full } else { AheadState::Done }
                 }
-                Err(Trouble::Passing(reason)) => warn!("passages cannot be read ahead now: {reason}"),
+                Err(Trouble::Passing(reason)) => {
+                    warn!("passages cannot be read ahead now: {reason}");
+                    AheadState::Waiting(reason)
+                }
                 Err(Trouble::Lasting(reason)) => {
                     warn!("passages are not read ahead: {reason}");
-                    return;
+                    return model.note_reading_ahead(all.told(AheadState::Stopped(reason)));
                 }
-            }
+            };
+            model.note_reading_ahead(all.told(state));
             sleep(LOOK_AGAIN).await;
         }
     }
 
-    /// Reads what is new, of one collection or of all, and tells how far it is after every few passages. What there is
+    /// Reads what is new, of one collection or of all, and tells how far it is before every few passages. What there is
     /// no room for is passed over.
     pub(crate) async fn read(
         &mut self,
@@ -97,8 +114,8 @@ impl ReadAhead {
                     break;
                 }
                 for passages in self.passages(&who, &chunks, collection).await?.chunks(PASSAGES) {
-                    self.read_some(passages, room, &mut outcome).await?;
                     tell(&outcome);
+                    self.read_some(passages, room, &mut outcome).await?;
                     if outcome.full {
                         break;
                     }
@@ -166,6 +183,23 @@ impl ReadAhead {
             Ahead::Full => outcome.full = true,
             Ahead::Never => {}
         }
+    }
+}
+
+impl Outcome {
+    /// What came of this, and then of more.
+    fn and(self, more: &Self) -> Self {
+        Self {
+            passages: self.passages + more.passages,
+            read: self.read + more.read,
+            too_long: self.too_long + more.too_long,
+            bytes: self.bytes + more.bytes,
+            full: self.full || more.full,
+        }
+    }
+
+    fn told(&self, state: AheadState) -> ReadingAhead {
+        ReadingAhead { state, passages: self.passages as u64, read: self.read as u64 }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{KeptPassages, Timestamp};
+use domain::{AheadState, KeptPassages, ReadingAhead, Standing, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,6 +50,9 @@ pub struct Ready<'a> {
     /// What each provider in this process keeps of the passages that it has read
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     kept_passages: BTreeMap<&'a str, Kept>,
+    /// How far each provider in this process is with the passages that it reads ahead of any question
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    reading_ahead: BTreeMap<&'a str, Ahead<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -61,6 +64,30 @@ struct Kept {
     misses: u64,
     memory_bytes: u64,
     disk_bytes: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Ahead<'a> {
+    state: AheadWire,
+    /// Why it is not at it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    /// Passages that were looked at so far
+    passages: u64,
+    /// Those of them that had to be read; the others were kept already, or cannot be
+    read: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum AheadWire {
+    Waiting,
+    Reading,
+    Done,
+    Full,
+    Stopped,
 }
 
 /// How every part is.
@@ -122,18 +149,33 @@ pub fn stopping() -> Vec<u8> {
     json::reply(&OneWord { status: "stopping" })
 }
 
-/// The answer to `GET /health/ready` while prompts are taken: also who is not at their best, and what providers keep of
-/// the passages that they have read.
-pub fn ready(parts: &BTreeMap<String, Part>, kept: &BTreeMap<String, KeptPassages>) -> Vec<u8> {
+/// The answer to `GET /health/ready` while prompts are taken: also who is not at their best, what providers keep of
+/// the passages that they have read, and how far they are with those that they read ahead.
+pub fn ready(parts: &BTreeMap<String, Part>, standings: &BTreeMap<String, Standing>) -> Vec<u8> {
     let service = |part| Service { latency_ms: None, ..service(part) };
     let services = parts.iter().map(|(name, part)| (&**name, service(part))).collect();
-    let kept_passages = kept.iter().map(|(provider, kept)| (&**provider, self::kept(*kept))).collect();
-    json::reply(&Ready { status: "ready", services, kept_passages })
+    let kept = standings.iter().filter_map(|(name, standing)| Some((&**name, kept(standing.kept?))));
+    let ahead = standings
+        .iter()
+        .filter_map(|(name, standing)| Some((&**name, ahead(standing.reading_ahead.as_ref()?))));
+    let (kept_passages, reading_ahead) = (kept.collect(), ahead.collect());
+    json::reply(&Ready { status: "ready", services, kept_passages, reading_ahead })
 }
 
 fn kept(kept: KeptPassages) -> Kept {
     let KeptPassages { hits, misses, memory_bytes, disk_bytes } = kept;
     Kept { hits, misses, memory_bytes, disk_bytes }
+}
+
+fn ahead(ahead: &ReadingAhead) -> Ahead<'_> {
+    let (state, message) = match &ahead.state {
+        AheadState::Waiting(why) => (AheadWire::Waiting, Some(&**why)),
+        AheadState::Reading => (AheadWire::Reading, None),
+        AheadState::Done => (AheadWire::Done, None),
+        AheadState::Full => (AheadWire::Full, None),
+        AheadState::Stopped(why) => (AheadWire::Stopped, Some(&**why)),
+    };
+    Ahead { state, message, passages: ahead.passages, read: ahead.read }
 }
 
 /// The answer to `GET /health`.

@@ -37,7 +37,8 @@ pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
 pub use passage::{Citation, Passage, char_count, line_ends};
 pub use principal::Principal;
 pub use provider::{
-    FinishReason, KeptPassages, ModelEvent, ModelStream, Provider, Request, Standing, ToolCall, Usage,
+    AheadState, FinishReason, KeptPassages, ModelEvent, ModelStream, Provider, ReadingAhead, Request,
+    Standing, ToolCall, Usage,
 };
 pub use retriever::{Candidate, Found, Hit, Index, Query, Retriever, Search, Stage, StageName};
 pub use session::{Ending, NewSession, Session, SessionEnd, SessionStatus, Sessions};

@@ -52,6 +52,8 @@ pub struct Standing {
     /// What it keeps of the passages that it has read, if it does: a passage that it is given whole, and again, costs
     /// little.
     pub kept: Option<KeptPassages>,
+    /// How far it is with passages that nobody has asked about yet, if it reads them ahead.
+    pub reading_ahead: Option<ReadingAhead>,
 }
 
 /// What a provider keeps of passages, and how often that helped.
@@ -65,6 +67,32 @@ pub struct KeptPassages {
     pub memory_bytes: u64,
     /// Bytes in files.
     pub disk_bytes: u64,
+}
+
+/// How far a provider is with passages that it reads ahead of any question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadingAhead {
+    /// Whether it is at it.
+    pub state: AheadState,
+    /// Passages that were looked at so far.
+    pub passages: u64,
+    /// Those of them that had to be read; the others were kept already, or cannot be.
+    pub read: u64,
+}
+
+/// Whether passages are read ahead of any question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AheadState {
+    /// Not yet, and why.
+    Waiting(String),
+    /// They are, while nobody asks.
+    Reading,
+    /// All that there are were read; it is looked for new ones.
+    Done,
+    /// There was no room to keep them all. New ones take the place of what was used longest ago.
+    Full,
+    /// Not any more, and why.
+    Stopped(String),
 }
 
 impl Standing {

@@ -24,14 +24,16 @@ mod tests;
 use std::fmt;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Failure, FailureKind, Model, ModelEvent, ModelStream, Provider, Request, Standing};
+use domain::{
+    Failure, FailureKind, Model, ModelEvent, ModelStream, Provider, ReadingAhead, Request, Standing,
+};
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -58,6 +60,7 @@ pub struct LlamaProvider {
     asking: Arc<AtomicUsize>,
     ahead: Arc<Semaphore>,
     counts: Arc<Counts>,
+    reading_ahead: Mutex<Option<ReadingAhead>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -162,7 +165,8 @@ impl LlamaProvider {
             }
         };
         let (places, ahead) = (Arc::new(Semaphore::new(places)), Arc::new(Semaphore::new(1)));
-        Self { model, limits, state, places, jobs, asking, ahead, counts, stop, thread }
+        let reading_ahead = Mutex::default();
+        Self { model, limits, state, places, jobs, asking, ahead, counts, reading_ahead, stop, thread }
     }
 
     /// Reads the passages of a request ahead of any question, when nobody waits for anything else, and keeps what it
@@ -174,6 +178,11 @@ impl LlamaProvider {
         let (told, heard) = oneshot::channel();
         self.jobs.try_send(Some(Job::Ahead(request, room, told))).map_err(|_| died())?;
         heard.await.map_err(|_| died())
+    }
+
+    /// Takes note of how reading ahead goes, which only whoever asks for it knows, so that `standing` tells it.
+    pub fn note_reading_ahead(&self, now: ReadingAhead) {
+        *self.reading_ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
     /// Bytes that all kept passages may have.
@@ -245,7 +254,8 @@ impl Provider for LlamaProvider {
 
     fn standing(&self) -> Standing {
         let kept = self.loaded().filter(|ready| ready.keeps_passages).map(|_| self.counts.told());
-        Standing { kept, ..Standing::default() }
+        let reading_ahead = self.reading_ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Standing { kept, reading_ahead, ..Standing::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use dialects::failure_code;
-use domain::{PromptStatus, StageName, Standing};
+use domain::{AheadState, PromptStatus, StageName, Standing};
 use engine::{Histogram, ModelTotals, Totals};
 use tokio::time::timeout;
 use tracing::warn;
@@ -172,6 +172,7 @@ fn providers(page: &mut Page, standings: &BTreeMap<String, Standing>) {
         page.sample(&[("provider", provider)], u8::from(standing.breaker_open));
     }
     kept_passages(page, standings);
+    reading_ahead(page, standings);
 }
 
 /// What models keep of the passages that they have read, and how often that helped.
@@ -190,5 +191,27 @@ fn kept_passages(page: &mut Page, standings: &BTreeMap<String, Standing>) {
     for (provider, kept) in kept() {
         page.sample(&[("provider", provider), ("place", "memory")], kept.memory_bytes);
         page.sample(&[("provider", provider), ("place", "disk")], kept.disk_bytes);
+    }
+}
+
+/// Which of its states reading ahead is in: 1 for that one, 0 for the others.
+fn reading_ahead(page: &mut Page, standings: &BTreeMap<String, Standing>) {
+    page.family(
+        "wellspring_reading_ahead",
+        Kind::Gauge,
+        "Whether passages are read ahead of any question, by the state of that.",
+    );
+    for (provider, standing) in standings {
+        let Some(ahead) = &standing.reading_ahead else { continue };
+        let now = match ahead.state {
+            AheadState::Waiting(_) => "waiting",
+            AheadState::Reading => "reading",
+            AheadState::Done => "done",
+            AheadState::Full => "full",
+            AheadState::Stopped(_) => "stopped",
+        };
+        for state in ["waiting", "reading", "done", "full", "stopped"] {
+            page.sample(&[("provider", provider), ("state", state)], u8::from(state == now));
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Passages that a model in the process reads ahead of any question: by `wellspring models warm`, also where that is
-//! killed while it writes, and by a server while nobody asks. With the real small model.
+//! Passages that a model in the process reads ahead of any question: by `wellspring models warm`, and by a server while
+//! nobody asks, also where one of them is killed while it writes. With the real small model.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use testing::{FakeModel, models_folder};
 use tokio::time::sleep;
 
-use crate::binary::{Home, Ran};
+use crate::binary::{Home, Ran, Server, soon};
 use crate::client::{get, post};
 use crate::crash::Dice;
 use crate::ingest::embedding_by;
@@ -25,19 +25,14 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 #[tokio::test]
 async fn killed_while_it_writes_warming_leaves_what_can_be_used_and_the_next_run_reads_only_the_rest() {
-    let rounds = if env::var_os("WELLSPRING_SOAK").is_some() { 30 } else { 2 };
     let (fake, mut dice) = (FakeModel::start().await, Dice::new());
-    for _ in 0..rounds {
+    for _ in 0..rounds() {
         let home = home_with_pages();
         let models = models(&home);
         let variables = [&embedding_by(&fake)[..], &keeping(&models)].concat();
         assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
         let mut warming = home.start(&["models", "warm"], &variables);
-        let enough = 1 + usize::try_from(dice.below(PAGES as u64)).expect("it is small");
-        while states(&home) < enough {
-            assert_eq!(warming.try_wait().expect("it can be looked at"), None, "it writes {enough} at least");
-            sleep(BETWEEN_LOOKS).await;
-        }
+        some_states(&home, &mut dice).await;
         warming.kill().await.expect("it can be killed");
         let left = states(&home);
 
@@ -46,6 +41,75 @@ async fn killed_while_it_writes_warming_leaves_what_can_be_used_and_the_next_run
         assert!(states(&home) > PAGES, "each page, and what stands before it");
         assert_eq!(passages_read(&home.run(&["models", "warm"], &variables).await), 0);
     }
+}
+
+#[tokio::test]
+async fn killed_while_it_reads_ahead_a_server_leaves_what_can_be_used_and_the_next_one_reads_only_the_rest() {
+    let (fake, mut dice) = (FakeModel::start().await, Dice::new());
+    for _ in 0..rounds() {
+        let home = home_with_pages();
+        let models = models(&home);
+        // The question is given all pages.
+        let own = [("WELLSPRING__GENERATION__MAX_TOKENS", "4"), ("WELLSPRING__GENERATION__LEAST_SHARE", "0")];
+        let variables = [&embedding_by(&fake)[..], &keeping(&models), &own].concat();
+        assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+        let killed = home.serve(&[], &variables).await;
+        some_states(&home, &mut dice).await;
+        killed.signal("KILL").await;
+        killed.ended().await;
+        let left = states(&home);
+
+        let next = home.serve(&[], &variables).await;
+        let rest = reading_ahead(&next, "done").await["read"].as_u64().expect("it is counted");
+        let end = ask_for(&next, "Which pump lifts water from well 3?", PAGES).await;
+        assert_eq!(end["metadata"]["sources"].as_array().map(Vec::len), Some(PAGES), "{end}");
+        let kept = ready(&next).await["kept_passages"]["local"].take();
+        assert!(kept["misses"] == 0 && kept["hits"].as_u64() >= Some(PAGES as u64), "{kept}");
+        let log = next.stopped().await;
+        assert!(!log.contains("was damaged"), "{log}");
+        assert_eq!(left + usize::try_from(rest).expect("it is small"), states(&home), "{left} were there");
+    }
+}
+
+#[tokio::test]
+async fn a_server_tells_how_far_reading_ahead_is_unless_that_is_not_wanted() {
+    let fake = FakeModel::start().await;
+    let home = home_with_pages();
+    let models = models(&home);
+    let variables = [&embedding_by(&fake)[..], &keeping(&models)].concat();
+    assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+    let metric = "wellspring_reading_ahead{provider=\"local\",state=";
+    let metrics = async |server: &Server| get(server, "/metrics").await.expect("it answers").text().await;
+
+    let server = home.serve(&[], &variables).await;
+    let told = reading_ahead(&server, "done").await;
+    assert_eq!(told, json!({"state": "done", "passages": PAGES, "read": PAGES}));
+    let page = metrics(&server).await;
+    assert!(page.contains(&format!("{metric}\"done\"}} 1\n")), "{page}");
+    assert!(page.contains(&format!("{metric}\"reading\"}} 0\n")), "{page}");
+    server.stopped().await;
+
+    let again = home.serve(&[], &variables).await;
+    let told = reading_ahead(&again, "done").await;
+    assert_eq!(told, json!({"state": "done", "passages": PAGES, "read": 0}), "they are kept");
+    again.stopped().await;
+
+    let never = [&variables[..], &[("WELLSPRING__MODELS__READ_AHEAD", "never")]].concat();
+    let mut server = home.serve(&[], &never).await;
+    server.logged("chat model loaded").await;
+    assert_eq!(ready(&server).await.get("reading_ahead"), None);
+    assert!(!metrics(&server).await.contains(metric));
+}
+
+#[tokio::test]
+async fn a_server_that_has_given_up_reading_ahead_says_why() {
+    let (fake, home) = (FakeModel::start().await, home_with_pages());
+    let folder = home.path("models").display().to_string();
+    let variables = [&embedding_by(&fake)[..], &keeping(&folder)].concat();
+    assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+    let server = home.serve(&[], &variables).await;
+    let told = reading_ahead(&server, "stopped").await;
+    assert!(told["message"].as_str().is_some_and(|why| why.contains("wellspring models pull")), "{told}");
 }
 
 #[tokio::test]
@@ -68,14 +132,11 @@ async fn where_there_is_no_room_what_is_new_takes_the_place_of_what_was_used_lon
     let taken = post(&server, "/api/documents/ingest", "", &json!({"documents": [page]})).await;
     assert_eq!(taken.json().await["successCount"], 1);
     server.logged("passages read ahead").await;
-    let session = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
-    let prompt =
-        json!({"sessionId": session["sessionId"], "prompt": "What does a cistern collect?", "topK": 1});
-    let answer = post(&server, "/api/generation/stream", "", &prompt).await;
-    let (_, end) = answer.answer().await;
+    let end = ask_for(&server, "What does a cistern collect?", 1).await;
     assert_eq!(end["metadata"]["sources"][0]["filePath"], "cisterns.md", "{end}");
-    let ready = get(&server, "/health/ready").await.expect("it answers").json().await;
-    let kept = &ready["kept_passages"]["local"];
+    // It stays so, though the page found a place.
+    reading_ahead(&server, "full").await;
+    let kept = ready(&server).await["kept_passages"]["local"].take();
     assert_eq!(kept["misses"], 0, "{kept}");
     assert!(kept["disk_bytes"].as_u64() <= Some(4_000_000), "{kept}");
 }
@@ -152,6 +213,46 @@ fn models(home: &Home) -> String {
 
 fn keeping(models: &str) -> [(&str, &str); 2] {
     [("WELLSPRING__MODELS__DIR", models), ("WELLSPRING__PROVIDERS__LOCAL__MODEL", MODEL)]
+}
+
+fn rounds() -> usize {
+    if env::var_os("WELLSPRING_SOAK").is_some() { 30 } else { 2 }
+}
+
+async fn ready(server: &Server) -> Value {
+    get(server, "/health/ready").await.expect("it answers").json().await
+}
+
+/// What a server says of reading ahead, once that is in this state.
+async fn reading_ahead(server: &Server, state: &str) -> Value {
+    let told = async {
+        loop {
+            let told = ready(server).await["reading_ahead"]["local"].take();
+            if told["state"] == state {
+                return told;
+            }
+            sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    soon(state, told).await
+}
+
+/// Asks for an answer from so many passages, and tells its end.
+async fn ask_for(server: &Server, question: &str, passages: usize) -> Value {
+    let session = post(server, "/api/generation/session", "", &json!({})).await.json().await;
+    let prompt = json!({"sessionId": session["sessionId"], "prompt": question, "topK": passages});
+    post(server, "/api/generation/stream", "", &prompt).await.answer().await.1
+}
+
+/// Waits until some states are in files, and not yet all of them unless they come fast.
+async fn some_states(home: &Home, dice: &mut Dice) {
+    let enough = 1 + usize::try_from(dice.below(PAGES as u64)).expect("it is small");
+    let written = async {
+        while states(home) < enough {
+            sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    soon(&format!("{enough} states"), written).await;
 }
 
 /// How many states are in files.

@@ -84,8 +84,9 @@ impl Passages {
         Some(Self { shape, model, store, base, strands: VecDeque::new(), idle: sequences, turn: 0 })
     }
 
-    /// Looks for what is there of a prompt. It comes back if it has no pieces, or some that are too long.
-    pub(super) fn look(&mut self, prompt: Prompt) -> Result<Gathering, Prompt> {
+    /// Looks for what is there of a prompt, as long as that is wanted. It comes back if it has no pieces, or some that
+    /// are too long.
+    pub(super) fn look(&mut self, prompt: Prompt, is_wanted: impl Fn() -> bool) -> Result<Gathering, Prompt> {
         let base = prompt.base();
         let longest = prompt.pieces.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
         if base.is_empty() || longest == 0 || base.len() + longest > TOKENS {
@@ -94,6 +95,7 @@ impl Passages {
         let resident =
             self.base.state.clone().map(|state| (self.model.followed_by(&self.base.tokens), state));
         Ok(Gathering::new(prompt, self.model, |key| match &resident {
+            _ if !is_wanted() => None,
             Some((base, state)) if *base == key => {
                 self.store.note_used(key);
                 Some(state.clone())
@@ -236,8 +238,8 @@ impl Passages {
         self.begin_anew(context, |_| true);
         context.cut(self.base.sequence, 0);
         let restored = self.store.find(self.model.followed_by(&tokens)).filter(|state| {
-            let joined = self.shape.join(&[Piece { state, computed_at: 0 }]);
-            context.restore(self.base.sequence, &joined)
+            let joined = self.shape.join(&[Piece { state, computed_at: 0 }], || true);
+            joined.is_some_and(|joined| context.restore(self.base.sequence, &joined))
         });
         self.base.computed = restored.as_ref().map_or(0, |_| tokens.len());
         self.base.state = restored;
@@ -345,10 +347,17 @@ impl Passages {
         }
     }
 
-    /// Puts a prompt whose pieces are all there into a sequence, up to what comes after them.
-    pub(super) fn join(&self, context: &mut Context, gathering: &Gathering, sequence: Sequence) -> bool {
-        let Some(pieces) = gathering.whole() else { return false };
-        context.restore(sequence, &self.shape.join(&pieces))
+    /// Puts a prompt whose pieces are all there into a sequence, up to what comes after them, if it is wanted until
+    /// then.
+    pub(super) fn join(
+        &self,
+        context: &mut Context,
+        gathering: &Gathering,
+        sequence: Sequence,
+        is_wanted: impl Fn() -> bool,
+    ) -> bool {
+        let joined = gathering.whole().and_then(|pieces| self.shape.join(&pieces, is_wanted));
+        joined.is_some_and(|joined| context.restore(sequence, &joined))
     }
 }
 

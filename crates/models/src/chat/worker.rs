@@ -261,14 +261,18 @@ impl Worker {
 
     /// Goes on from what an earlier prompt has in common with this one, or gathers its passages, whichever has more of
     /// them. That two prompts begin alike, up to the heading of a passage, is no reason to read all of it in one piece:
-    /// then nothing of it would be kept.
+    /// then nothing of it would be kept. Whoever leaves while passages are looked for is forgotten at once.
     fn begin(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
         let shared = alike(&self.kept, &prompt.tokens).1.max(self.conversations.shared(&prompt.tokens));
         let passages = self.passages.as_mut().filter(|_| shared < prompt.after_pieces());
         let looked = match passages {
-            Some(passages) => passages.look(prompt),
+            Some(passages) => passages.look(prompt, || !answer.listener().has_left()),
             None => Err(prompt),
         };
+        if answer.listener().has_left() {
+            self.kept[slot] = Kept::default();
+            return;
+        }
         match looked {
             Ok(gathering) if gathering.cached() >= gathering.prompt.whole_pieces(shared) => {
                 self.gather(slot, gathering, answer);
@@ -333,13 +337,18 @@ impl Worker {
     /// Joins a prompt if all of it is there. One that waits for what nobody computes is read as a whole.
     fn join(&mut self, slot: usize) {
         let (Some(gathering), Some(passages)) = (&self.gathering[slot], &self.passages) else { return };
+        let is_wanted = || self.answers[slot].as_ref().is_some_and(|answer| !answer.listener().has_left());
         let joined = if gathering.is_whole() {
-            passages.join(&mut self.context, gathering, self.sequences[slot])
+            passages.join(&mut self.context, gathering, self.sequences[slot], is_wanted)
         } else if gathering.is_stuck(|key| passages.is_computing(key)) {
             false
         } else {
             return;
         };
+        // Whoever has left is forgotten before the next batch.
+        if !joined && !is_wanted() {
+            return;
+        }
         let Some(Gathering { prompt, .. }) = self.gathering[slot].take() else { return };
         if !joined && let Some(answer) = &mut self.answers[slot] {
             tracing::warn!("kept passages could not be joined; the prompt is read as a whole");

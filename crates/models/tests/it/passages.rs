@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{Failure, FailureKind, Model, ModelEvent, Passage, Provider, Request, Turn, Usage};
+use domain::{Failure, FailureKind, Model, ModelEvent, ModelStream, Passage, Provider, Request, Turn, Usage};
 use futures::{FutureExt, StreamExt};
 use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile, Read, Room};
 use models::files::{Files, Manifest};
@@ -224,13 +224,55 @@ fn read(ahead: &Result<Ahead, Failure>) -> Option<usize> {
 async fn whoever_leaves_while_passages_are_read_stops_that_within_200_milliseconds() {
     let provider = provider(Limits { answers: 1, waiting: 0, ..LIMITS }, None);
     ask(&provider, request("Hi", Vec::new())).await;
-    // Others may have the processor for a while: the best of a few counts.
-    let mut soonest = Duration::MAX;
-    for seed in 0..5 {
-        let passages = || long_passages(seed, 5, 800);
-        let mut stream = provider.stream(Arc::new(request("What is a log?", passages())));
+    let begin = async |seed| {
+        let mut stream = provider.stream(Arc::new(request("What is a log?", long_passages(seed, 5, 800))));
         // It gives a sign of life while it reads.
         while stream.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
+        stream
+    };
+    check_that_leaving_frees_the_only_place(&provider, begin).await;
+}
+
+#[tokio::test]
+async fn whoever_leaves_while_passages_are_restored_stops_that_within_200_milliseconds() {
+    let folder = tempfile::tempdir().unwrap();
+    // The same one again and again has to be computed only once.
+    let asked = || request("What is a log?", vec![long_passages(1, 1, 800).remove(0); 9]);
+    let writer = provider(LIMITS, Some(folder.path()));
+    assert!(read(&writer.read_ahead(Arc::new(asked()), Room::Left).await) > Some(0));
+    drop(writer);
+    // Without memory for them they come from their files each time.
+    let from_files = Limits { answers: 1, waiting: 0, keep: Keep { memory_bytes: 0, ..KEEP }, ..LIMITS };
+    let provider = provider(from_files, Some(folder.path()));
+    let (_, input, cached) = ask(&provider, asked()).await;
+    assert!(input > 7_000 && input - cached < 30, "only the question was read: {input} {cached}");
+    let hits = || provider.standing().kept.unwrap().hits;
+    // Some leave when the first piece was found, and others when all of them were, which are then joined.
+    let all = hits();
+    for found in [1, all] {
+        let begin = async |_| {
+            let before = hits();
+            let mut stream = provider.stream(Arc::new(asked()));
+            assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Started(_)))));
+            assert!(stream.next().now_or_never().is_none(), "it is asked, and nothing is there yet");
+            while hits() < before + found {
+                tokio::task::yield_now().await;
+            }
+            stream
+        };
+        check_that_leaving_frees_the_only_place(&provider, begin).await;
+    }
+}
+
+/// Whoever has begun to ask and leaves is forgotten by the model within 200 milliseconds.
+async fn check_that_leaving_frees_the_only_place(
+    provider: &LlamaProvider,
+    begin: impl AsyncFn(usize) -> ModelStream,
+) {
+    // Others may have the processor for a while: the best of a few counts.
+    let mut soonest = Duration::MAX;
+    for attempt in 0..5 {
+        let stream = begin(attempt).await;
         let left = Instant::now();
         drop(stream);
         // The only place is free again as soon as the model has let go.

@@ -55,7 +55,5 @@ async fn ready(State(app): State<App>) -> Response {
         return json(StatusCode::SERVICE_UNAVAILABLE, health::stopping());
     }
     let parts = app.watch.look_at_readiness(&app.engine).await;
-    let standings = app.engine.provider_standings();
-    let kept = standings.into_iter().filter_map(|(name, standing)| Some((name, standing.kept?))).collect();
-    json(StatusCode::OK, health::ready(&parts, &kept))
+    json(StatusCode::OK, health::ready(&parts, &app.engine.provider_standings()))
 }

@@ -61,8 +61,9 @@ impl Shape {
         tokens * self.layers.iter().map(|row| row.key + row.value).sum::<usize>()
     }
 
-    /// What llama.cpp takes in for a sequence: states one behind the other, from the first place on.
-    pub(crate) fn join(&self, pieces: &[Piece<'_>]) -> Vec<u8> {
+    /// What llama.cpp takes in for a sequence: states one behind the other, from the first place on. None if it is not
+    /// wanted any more: of a long prompt it takes a while.
+    pub(crate) fn join(&self, pieces: &[Piece<'_>], is_wanted: impl Fn() -> bool) -> Option<Vec<u8>> {
         let tokens: usize = pieces.iter().map(|piece| piece.state.tokens).sum();
         let mut out = Vec::with_capacity(self.bytes(tokens) + 12 * tokens + 24 * self.layers.len() + 64);
         for number in [self.mark, 0, 1, number(tokens)] {
@@ -78,6 +79,9 @@ impl Shape {
             out.extend(number.to_le_bytes());
         }
         for (layer, row) in self.layers.iter().enumerate() {
+            if !is_wanted() {
+                return None;
+            }
             head(&mut out, row.key);
             let mut place = 0;
             for piece in pieces {
@@ -91,7 +95,7 @@ impl Shape {
                 out.extend(self.values(piece.state, layer));
             }
         }
-        out
+        Some(out)
     }
 
     fn move_keys(&self, piece: &Piece<'_>, layer: usize, place: usize, out: &mut Vec<u8>) {

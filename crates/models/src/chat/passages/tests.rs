@@ -49,13 +49,13 @@ impl Bench {
     fn read_joined(&mut self, prompt: &Prompt) -> (Vec<f32>, usize) {
         let gathering = self.gather(prompt);
         self.context.cut(self.joined, 0);
-        assert!(self.passages.join(&mut self.context, &gathering, self.joined));
+        assert!(self.passages.join(&mut self.context, &gathering, self.joined, || true));
         let place = prompt.after_pieces();
         (self.read(self.joined, place, &prompt.tokens[place..]), gathering.cached())
     }
 
     fn gather(&mut self, prompt: &Prompt) -> Gathering {
-        let mut gathering = self.passages.look(prompt.clone()).expect("it has pieces");
+        let mut gathering = self.passages.look(prompt.clone(), || true).expect("it has pieces");
         self.passages.want(&gathering);
         while !gathering.is_whole() {
             let mut batch = Batch::default();
@@ -139,7 +139,7 @@ fn what_was_kept_is_as_if_it_were_computed_now() {
     assert!(given.is_none_or(|given| later.passages.shape.read(&given).is_none()), "it is empty");
     // To the last bit: what is put into a sequence is what comes out of it.
     let gathering = later.gather(&prompt);
-    let joined = later.passages.shape.join(&gathering.whole().unwrap());
+    let joined = later.passages.shape.join(&gathering.whole().unwrap(), || true).unwrap();
     assert!(later.context.restore(later.whole, &joined));
     let given = later.context.state(later.whole).unwrap();
     assert!(later.passages.shape.read(&given) == later.passages.shape.read(&joined));
