@@ -13,8 +13,8 @@ use super::template::Template;
 use super::worker::{BATCH, Jobs, Parts, Worker, WorkerLimits};
 use super::{Limits, Ready, State, processor, unavailable};
 
-/// A state of twice the window holds two of the largest prompts, or several ordinary ones.
-const WINDOWS: usize = 2;
+/// A state of three windows holds four prompts at once that take three quarters of one each, with their answers.
+const WINDOWS: usize = 3;
 
 /// What is known before a model is loaded.
 pub(super) struct Loading {

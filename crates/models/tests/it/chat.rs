@@ -135,15 +135,7 @@ async fn instructions_and_earlier_turns_are_not_computed_again() {
 async fn four_prompts_at_once_all_go_on_and_none_waits_for_anothers_end() {
     let provider = provider(LIMITS);
     let questions = ["What is a mutex?", "What is TCP?", "What is a compiler?", "What is a cache?"];
-    let mut streams: Vec<_> =
-        questions.iter().map(|question| provider.stream(Arc::new(request(question, 60)))).collect();
-    for stream in &mut streams {
-        first_token(stream).await;
-    }
-    // Whoever came first is not at its end although the last one has begun: what is ready is no end.
-    while let Some(Some(event)) = streams[0].next().now_or_never() {
-        assert!(!matches!(event.unwrap(), ModelEvent::Finish(_)));
-    }
+    let streams = all_go_on(&provider, questions.map(|question| request(question, 60))).await;
     for stream in streams {
         assert!(
             stream
@@ -152,6 +144,27 @@ async fn four_prompts_at_once_all_go_on_and_none_waits_for_anothers_end() {
                 .await
         );
     }
+}
+
+#[tokio::test]
+async fn four_long_prompts_at_once_all_go_on_though_together_they_are_larger_than_the_window() {
+    let provider = provider(Limits { window: 1_024, ..LIMITS });
+    let questions = ["One", "Two", "Three", "Four"].map(|word| format!("{word}: {}", long(450)));
+    all_go_on(&provider, questions.map(|question| request(&question, 256))).await;
+}
+
+/// Asks all of these at once; when the last of them has begun to be answered, the first is not at its end.
+async fn all_go_on(provider: &LlamaProvider, requests: [Request; 4]) -> Vec<ModelStream> {
+    let mut streams: Vec<_> =
+        requests.into_iter().map(|request| provider.stream(Arc::new(request))).collect();
+    for stream in &mut streams {
+        first_token(stream).await;
+    }
+    // What is ready is no end.
+    while let Some(Some(event)) = streams[0].next().now_or_never() {
+        assert!(!matches!(event.unwrap(), ModelEvent::Finish(_)));
+    }
+    streams
 }
 
 #[tokio::test]
