@@ -18,8 +18,8 @@ WELLSPRING = $(or $(CARGO_TARGET_DIR),target)/release/wellspring
 define QUESTIONS
 
 When the server says where it listens, ask it in another terminal:
-  $(ASK) "How can a request be retried safely?"
   $(ASK) "How long does a prompt go on when its client is gone?"
+  $(ASK) "How can a request be retried safely?"
   $(ASK) "How do I cancel a prompt?"
 or over HTTP, as docs/quickstart.md shows. Ctrl-C stops it.
 

@@ -114,7 +114,7 @@ impl Default for TypedGeneration {
             health_seconds: 10.0,
             max_tokens: 2048,
             temperature: 0.0,
-            context_tokens: 1_200,
+            context_tokens: 700,
             least_share: 0.85,
             when_nothing_found: WhenNothingFound::default(),
             rewriting: RewritingKind::default(),
