@@ -150,7 +150,11 @@ async fn whoever_asks_without_a_server_is_given_what_was_read_ahead_whole() {
         home.write(&format!("wiki/{number}.md"), &format!("# Pump {number}\n\n{}", line.repeat(8)));
     }
     let models = models(&home);
-    let own = [("WELLSPRING__GENERATION__MAX_TOKENS", "4"), ("WELLSPRING__GENERATION__LEAST_SHARE", "0")];
+    let own = [
+        ("WELLSPRING__GENERATION__MAX_TOKENS", "4"),
+        ("WELLSPRING__GENERATION__LEAST_SHARE", "0"),
+        ("WELLSPRING__GENERATION__CONTEXT_TOKENS", "1200"),
+    ];
     let variables = [&embedding_by(&fake)[..], &keeping(&models), &own].concat();
     assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
     assert!(passages_read(&home.run(&["models", "warm"], &variables).await) >= PAGES);
