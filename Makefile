@@ -78,8 +78,8 @@ eval-answers: setup
 	$(WELLSPRING) models pull --quiet $(CONFIG) $(filter-out quotes,$(MODELS))
 	@scripts/eval-answers $(WELLSPRING) "$(DATA)" "$(MOST)" $(MODELS)
 
-## How good answers from kept passages are beside those to prompts that are read as a whole, with five short passages of
-## the collection in a folder: `make eval-kept DATA=COLLECTION`. The figures are in docs/models.md. It takes an hour;
+## How good answers from kept passages are beside those to prompts that are read as a whole, with up to five short passages
+## of the collection in a folder: `make eval-kept DATA=COLLECTION`. The figures are in docs/models.md. It takes an hour;
 ## MOST=50 asks fewer questions.
 eval-kept: setup
 	@test -n "$(DATA)" || { echo 'make eval-kept: say where the collection is, as in DATA=../collections/clapnq' >&2; exit 2; }
