@@ -179,6 +179,10 @@ impl Worker {
         match share.of {
             Of::Prompt(slot) => self.fail(slot, code),
             Of::Passage(part) => {
+                tracing::error!(
+                    code,
+                    "llama.cpp could not compute a passage; prompts with it are read as a whole"
+                );
                 if let Some(passages) = &mut self.passages {
                     passages.give_up(&mut self.context, part);
                 }
