@@ -93,7 +93,7 @@ impl ReadAhead {
         }
     }
 
-    /// Reads what is new, of one collection or of all, and tells how far it is before every few passages. What there is
+    /// Reads what is new, of one collection or of all, and tells how far it is around every few passages. What there is
     /// no room for is passed over.
     pub(crate) async fn read(
         &mut self,
@@ -116,6 +116,7 @@ impl ReadAhead {
                 for passages in self.passages(&who, &chunks, collection).await?.chunks(PASSAGES) {
                     tell(&outcome);
                     self.read_some(passages, room, &mut outcome).await?;
+                    tell(&outcome);
                     if outcome.full {
                         break;
                     }

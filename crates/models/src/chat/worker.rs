@@ -157,6 +157,8 @@ impl Worker {
         while self.take_jobs().is_some() {
             self.let_go();
             self.admit();
+            // To let somebody in may take a while, too.
+            self.let_go();
             self.give_signs();
             self.compute();
             self.tell_what_was_read_ahead();
