@@ -1,6 +1,7 @@
-//! Prompts read piece by piece. Instructions come first and stay the same; each passage after them is computed once,
-//! as if it were the only one, and kept. A prompt whose passages are kept is joined from them, with their keys turned to
-//! where they stand, so that only what was said and asked has to be read.
+//! Prompts read piece by piece. Instructions come first and stay the same; each passage after them is computed by
+//! itself and kept: as the first one of a prompt, and as one that follows others, for which it is read behind a lead. A
+//! prompt whose passages are kept is joined from them, with their keys turned to where they stand, so that only what was
+//! said and asked has to be read.
 //!
 //! What is missing is computed in sequences of its own (strands), all after the same beginning (the base).
 
@@ -17,13 +18,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::llama::{Batch, Context, Sequence, Token};
-use super::prompt::Prompt;
+use super::prompt::{Prompt, Reading};
 use super::worker::{Read, Room};
 pub(super) use check::shape_of;
 pub(super) use gathering::Gathering;
 pub(super) use key::Key;
 pub(super) use rotation::{Pairs, Rotation};
-use state::{Piece, Shape, State};
+use state::{Placed, Shape, State};
 pub(super) use store::{Counts, Store};
 
 /// Strands that are computed at once.
@@ -58,7 +59,9 @@ struct Base {
 struct Strand {
     key: Key,
     base: Arc<[Token]>,
+    /// Its lead, and then what is kept.
     tokens: Vec<Token>,
+    lead: usize,
     computed: usize,
     /// Where it is computed; none while it waits.
     sequence: Option<Sequence>,
@@ -88,7 +91,7 @@ impl Passages {
     /// are too long.
     pub(super) fn look(&mut self, prompt: Prompt, is_wanted: impl Fn() -> bool) -> Result<Gathering, Prompt> {
         let base = prompt.base();
-        let longest = prompt.pieces.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+        let longest = prompt.readings().map(|reading| reading.len()).max().unwrap_or(0);
         if base.is_empty() || longest == 0 || base.len() + longest > TOKENS {
             return Err(prompt);
         }
@@ -107,32 +110,35 @@ impl Passages {
     /// Begins to compute what a prompt lacks.
     pub(super) fn want(&mut self, gathering: &Gathering) {
         let base: Arc<[Token]> = Arc::from(gathering.prompt.base());
-        for (turn, (key, tokens)) in (self.turn..).zip(gathering.missing()) {
-            self.add(Strand::new(key, &base, tokens, turn, false));
+        for (turn, (key, reading)) in (self.turn..).zip(gathering.missing()) {
+            self.add(Strand::new(key, &base, reading, turn, false));
         }
     }
 
-    /// Begins to compute, when there is time, what a prompt would lack; tells what that is, or none if there is no
-    /// room to keep it.
+    /// Begins to compute, when there is time, what a prompt with these pieces in any order would lack; tells what that is,
+    /// or none if there is no room to keep it.
     pub(super) fn want_ahead(&mut self, prompt: &Prompt, room: Room) -> Option<Read> {
         let base: Arc<[Token]> = Arc::from(prompt.base());
         let key = self.model.followed_by(&base);
         let mut wanted = Read::default();
         for piece in &prompt.pieces {
-            let tokens = &prompt.tokens[piece.clone()];
-            let key = key.followed_by(tokens);
-            if base.len() + tokens.len() > TOKENS {
+            let readings = [prompt.as_first(piece), prompt.as_follower(piece)];
+            if readings.iter().any(|reading| base.len() + reading.len() > TOKENS) {
                 wanted.too_long += 1;
                 continue;
             }
-            if self.store.has(key) {
+            let missing = readings.map(|reading| (key.of_reading(reading), reading));
+            let missing: Vec<_> = missing.into_iter().filter(|(key, _)| !self.store.has(*key)).collect();
+            if missing.is_empty() {
                 continue;
             }
-            let bytes = self.shape.bytes(tokens.len());
+            let bytes = missing.len() * self.shape.bytes(piece.place.len());
             if room == Room::Left && !self.store.has_room(bytes) {
                 return None;
             }
-            self.add(Strand::new(key, &base, tokens, wanted.passages, true));
+            for (key, reading) in &missing {
+                self.add(Strand::new(*key, &base, *reading, wanted.passages, true));
+            }
             wanted.passages += 1;
             wanted.bytes += bytes as u64;
         }
@@ -238,7 +244,7 @@ impl Passages {
         self.begin_anew(context, |_| true);
         context.cut(self.base.sequence, 0);
         let restored = self.store.find(self.model.followed_by(&tokens)).filter(|state| {
-            let joined = self.shape.join(&[Piece { state, computed_at: 0 }], || true);
+            let joined = self.shape.join(&[Placed { state, computed_at: 0 }], || true);
             joined.is_some_and(|joined| context.restore(self.base.sequence, &joined))
         });
         self.base.computed = restored.as_ref().map_or(0, |_| tokens.len());
@@ -267,7 +273,7 @@ impl Passages {
         part: Part,
         tokens: usize,
     ) -> Option<(Key, Arc<State>)> {
-        let (key, sequence, base) = match part {
+        let (key, sequence, left_out) = match part {
             Part::Base => {
                 self.base.computed += tokens;
                 if self.base.is_pending() {
@@ -281,10 +287,10 @@ impl Passages {
                 if strand.computed < strand.tokens.len() {
                     return None;
                 }
-                (key, strand.sequence?, strand.base.len())
+                (key, strand.sequence?, strand.base.len() + strand.lead)
             }
         };
-        context.cut_front(sequence, base);
+        context.cut_front(sequence, left_out);
         let state = context.state(sequence).and_then(|given| self.shape.read(&given));
         if let Part::Strand(key) = part {
             self.fail(context, key);
@@ -362,8 +368,10 @@ impl Passages {
 }
 
 impl Strand {
-    fn new(key: Key, base: &Arc<[Token]>, tokens: &[Token], turn: usize, ahead: bool) -> Self {
-        Self { key, base: base.clone(), tokens: tokens.to_vec(), computed: 0, sequence: None, ahead, turn }
+    fn new(key: Key, base: &Arc<[Token]>, reading: Reading<'_>, turn: usize, ahead: bool) -> Self {
+        let tokens = [reading.lead, reading.tokens].concat();
+        let (base, lead) = (base.clone(), reading.lead.len());
+        Self { key, base, tokens, lead, computed: 0, sequence: None, ahead, turn }
     }
 }
 

@@ -16,20 +16,52 @@ const SHORTEST_ANSWER: usize = 16;
 /// What stands before a question that passages come with.
 const QUESTION: &str = "Answer this question from the passages:\n";
 
+/// What a passage is read behind, after its title and under its own heading. In a prompt, most passages come after one
+/// from the same document, and what a model makes of them rests on that more than on anything else; `docs/models.md`
+/// tells what was tried. It says nothing that could find its way into an answer.
+const LEAD: &str = ": an overview, and what the other parts are about.";
+
 /// What the model is given, and how long its answer may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) tokens: Vec<Token>,
-    /// What was found: where each passage stands among the tokens, one right behind the other.
-    pub(super) pieces: Vec<Range<usize>>,
+    /// What was found, one passage right behind the other.
+    pub(super) pieces: Vec<Piece>,
     pub(super) answer_tokens: usize,
+}
+
+/// A passage in a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Where it stands among the tokens.
+    pub(super) place: Range<usize>,
+    /// What it is read behind, where it is read by itself and is not the first one.
+    pub(super) lead: Vec<Token>,
+}
+
+/// A passage as it is read by itself, after the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reading<'a> {
+    /// What is read before it and then left out: nothing for the first one of a prompt.
+    pub(super) lead: &'a [Token],
+    pub(super) tokens: &'a [Token],
 }
 
 /// Something that is said.
 enum Text {
     Plain(String),
-    /// The same in many prompts, though not at the same place.
-    Piece(String),
+    /// The same in many prompts, though not at the same place, and its lead.
+    Piece {
+        words: String,
+        lead: String,
+    },
+}
+
+impl Reading<'_> {
+    /// So many tokens have to be computed for it.
+    pub(super) fn len(&self) -> usize {
+        self.lead.len() + self.tokens.len()
+    }
 }
 
 impl Prompt {
@@ -78,17 +110,35 @@ impl Prompt {
 
     /// What stands before the first piece; nothing if there is none.
     pub(super) fn base(&self) -> &[Token] {
-        &self.tokens[..self.pieces.first().map_or(0, |piece| piece.start)]
+        &self.tokens[..self.pieces.first().map_or(0, |piece| piece.place.start)]
     }
 
     /// Where the last piece ends that lies within the first tokens, so many of them; 0 if none does.
     pub(super) fn whole_pieces(&self, tokens: usize) -> usize {
-        self.pieces.iter().map(|piece| piece.end).take_while(|&end| end <= tokens).last().unwrap_or(0)
+        self.pieces.iter().map(|piece| piece.place.end).take_while(|&end| end <= tokens).last().unwrap_or(0)
     }
 
     /// Where what comes after the pieces begins.
     pub(super) fn after_pieces(&self) -> usize {
-        self.pieces.last().map_or(0, |piece| piece.end)
+        self.pieces.last().map_or(0, |piece| piece.place.end)
+    }
+
+    /// How each piece is read by itself for this prompt.
+    pub(super) fn readings(&self) -> impl Iterator<Item = Reading<'_>> {
+        self.pieces.iter().enumerate().map(|(number, piece)| match number {
+            0 => self.as_first(piece),
+            _ => self.as_follower(piece),
+        })
+    }
+
+    /// How a piece is read for prompts in which it is the first one: just as if such a prompt were read as a whole.
+    pub(super) fn as_first(&self, piece: &Piece) -> Reading<'_> {
+        Reading { lead: &[], tokens: &self.tokens[piece.place.clone()] }
+    }
+
+    /// How a piece is read for prompts in which it follows others.
+    pub(super) fn as_follower<'a>(&'a self, piece: &'a Piece) -> Reading<'a> {
+        Reading { lead: &piece.lead, tokens: &self.tokens[piece.place.clone()] }
     }
 }
 
@@ -96,7 +146,7 @@ fn tokens(
     said: &[(Role, Vec<Text>)],
     vocabulary: Vocabulary<'_>,
     template: &Template,
-) -> Result<(Vec<Token>, Vec<Range<usize>>), Failure> {
+) -> Result<(Vec<Token>, Vec<Piece>), Failure> {
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
     let around = template.around(&roles).ok_or_else(|| {
         Failure::new(FailureKind::Internal, "the model's chat template cannot hold this conversation")
@@ -107,11 +157,12 @@ fn tokens(
     for control in &around {
         tokens.extend(vocabulary.tokens(control, Parse::Control).ok_or_else(unsayable)?);
         for text in texts.next().into_iter().flatten() {
-            let (Text::Plain(words) | Text::Piece(words)) = text;
+            let (Text::Plain(words) | Text::Piece { words, .. }) = text;
             let place = tokens.len();
             tokens.extend(vocabulary.tokens(words, Parse::Plain).ok_or_else(unsayable)?);
-            if let Text::Piece(_) = text {
-                pieces.push(place..tokens.len());
+            if let Text::Piece { lead, .. } = text {
+                let lead = vocabulary.tokens(lead, Parse::Plain).ok_or_else(unsayable)?;
+                pieces.push(Piece { place: place..tokens.len(), lead });
             }
         }
     }
@@ -125,7 +176,9 @@ fn unsayable() -> Failure {
 
 /// A passage without a number: it is the same in every prompt, and models of this size do not name passages by numbers.
 fn quote(passage: &Passage) -> Text {
-    Text::Piece(format!("Passage{}", passage.quoted()))
+    let quoted = |passage: &Passage| format!("Passage{}", passage.quoted());
+    let lead = Passage { text: format!("{}{LEAD}", passage.title), ..passage.clone() };
+    Text::Piece { words: quoted(passage), lead: quoted(&lead) }
 }
 
 #[cfg(test)]

@@ -72,8 +72,16 @@ async fn passages_that_were_read_before_are_not_read_again_in_whatever_order_the
     let provider = provider(LIMITS, None);
     let (answer, input, cached) = ask(&provider, request("What is a mutex?", passages())).await;
     assert!(!answer.is_empty() && cached == 0);
+    let mut swapped = passages();
+    swapped.swap(1, 2);
+    let (_, other_input, cached) = ask(&provider, request("Which port is it?", swapped)).await;
+    assert!(other_input - cached < 30, "only the question was read: {other_input} {cached}");
+    // One that comes to be the first is read once more as such, and the one that was is read as one that follows.
     let mut turned = passages();
     turned.rotate_left(1);
+    let (_, other_input, cached) = ask(&provider, request("Which port is it?", turned.clone())).await;
+    assert!(cached > 30 && other_input - cached > 30, "{other_input} {cached}");
+    turned.swap(1, 2);
     let (_, other_input, cached) = ask(&provider, request("Which port is it?", turned)).await;
     assert!(other_input - cached < 30, "only the question was read: {other_input} {cached}");
     let (again, _, cached) = ask(&provider, request("What is a mutex?", passages())).await;
@@ -90,7 +98,10 @@ async fn passages_are_kept_of_a_prompt_that_begins_like_another_one() {
         // Instructions and title are the same each time, and the conversation before is still there.
         let (_, _, cached) = ask(&provider, request("What is a log?", long_passages(seed, 2, 60))).await;
         assert!((seed == 1 || cached > 0) && cached < 60, "nobody has read them: {cached}");
-        let turned = long_passages(seed, 2, 60).into_iter().rev().collect();
+        // Two that follow a new one change places, so that it does not begin like the one before.
+        let mut turned = long_passages(seed, 3, 60);
+        ask(&provider, request("What is a log?", turned.clone())).await;
+        turned.swap(1, 2);
         let (_, input, cached) = ask(&provider, request("What is a prompt?", turned)).await;
         assert!(input - cached < 30, "only the question was read: {input} {cached}");
     }
@@ -151,8 +162,12 @@ async fn what_is_read_ahead_is_there_when_it_is_asked_about() {
     let about = || Arc::new(request("", passages()));
     assert_eq!(read(&provider.read_ahead(about(), Room::Left).await), Some(3));
     assert_eq!(provider.read_ahead(about(), Room::Left).await, Ok(Ahead::Kept(Read::default())));
-    let (_, input, cached) = ask(&provider, request("What is a mutex?", passages())).await;
-    assert!(input - cached < 30, "{input} {cached}");
+    for turns in 0..3 {
+        let mut turned = passages();
+        turned.rotate_left(turns);
+        let (_, input, cached) = ask(&provider, request("What is a mutex?", turned)).await;
+        assert!(input - cached < 30, "whichever is the first: {input} {cached}");
+    }
     let too_long = Arc::new(request("", long_passages(1, 10, 1_000)));
     assert_eq!(provider.read_ahead(too_long, Room::Left).await, Ok(Ahead::TooLong));
 }
@@ -236,7 +251,7 @@ async fn whoever_leaves_while_passages_are_read_stops_that_within_200_millisecon
 #[tokio::test]
 async fn whoever_leaves_while_passages_are_restored_stops_that_within_200_milliseconds() {
     let folder = tempfile::tempdir().unwrap();
-    // The same one again and again has to be computed only once.
+    // The same one again and again has to be computed only twice: as the first one, and as one that follows.
     let asked = || request("What is a log?", vec![long_passages(1, 1, 800).remove(0); 9]);
     let writer = provider(LIMITS, Some(folder.path()));
     assert!(read(&writer.read_ahead(Arc::new(asked()), Room::Left).await) > Some(0));

@@ -1,12 +1,10 @@
 //! A prompt and what is there of it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::key::Key;
-use super::state::{Piece, State};
-use crate::chat::llama::Token;
-use crate::chat::prompt::Prompt;
+use super::state::{Placed, State};
+use crate::chat::prompt::{Prompt, Reading};
 
 /// A state, or the place for one.
 type Found = (Key, Option<Arc<State>>);
@@ -24,16 +22,17 @@ impl Gathering {
     /// Looks for the pieces of a prompt.
     pub(super) fn new(prompt: Prompt, model: Key, mut get: impl FnMut(Key) -> Option<Arc<State>>) -> Self {
         let base = model.followed_by(prompt.base());
-        let key = |piece: &Range<usize>| base.followed_by(&prompt.tokens[piece.clone()]);
-        let mut pieces: Vec<_> = prompt.pieces.iter().map(|piece| (key(piece), get(key(piece)))).collect();
+        let keys = prompt.readings().map(|reading| base.of_reading(reading));
+        let mut pieces: Vec<_> = keys.map(|key| (key, get(key))).collect();
         let base = (base, get(base));
         // Without the base nothing can be joined. It comes with any piece that is computed, such as the shortest.
-        let shortest = prompt.pieces.iter().enumerate().min_by_key(|(_, piece)| piece.len());
+        let shortest = prompt.readings().enumerate().min_by_key(|(_, reading)| reading.len());
         if let (None, Some((shortest, _))) = (&base.1, shortest) {
             pieces[shortest].1 = None;
         }
-        let there = |(piece, (_, state)): (&Range<usize>, &Found)| state.as_ref().map_or(0, |_| piece.len());
-        let cached = prompt.pieces.iter().zip(&pieces).map(there).sum::<usize>();
+        let there =
+            |(reading, (_, state)): (Reading<'_>, &Found)| state.as_ref().map_or(0, |_| reading.tokens.len());
+        let cached = prompt.readings().zip(&pieces).map(there).sum::<usize>();
         let cached = cached + base.1.as_ref().map_or(0, |_| prompt.base().len());
         Self { prompt, base, pieces, cached }
     }
@@ -43,10 +42,10 @@ impl Gathering {
         self.cached
     }
 
-    /// The keys and tokens of the pieces that are missing.
-    pub(super) fn missing(&self) -> impl Iterator<Item = (Key, &[Token])> {
-        let pieces = self.prompt.pieces.iter().zip(&self.pieces).filter(|(_, (_, state))| state.is_none());
-        pieces.map(|(piece, (key, _))| (*key, &self.prompt.tokens[piece.clone()]))
+    /// The keys of the pieces that are missing, and how these are read.
+    pub(super) fn missing(&self) -> impl Iterator<Item = (Key, Reading<'_>)> {
+        let pieces = self.prompt.readings().zip(&self.pieces).filter(|(_, (_, state))| state.is_none());
+        pieces.map(|(reading, (key, _))| (*key, reading))
     }
 
     /// Whether it waits for a piece.
@@ -77,11 +76,12 @@ impl Gathering {
     }
 
     /// What it is joined from, if all of it is there.
-    pub(super) fn whole(&self) -> Option<Vec<Piece<'_>>> {
-        let computed_at = self.prompt.base().len();
-        let base = Piece { state: self.base.1.as_deref()?, computed_at: 0 };
-        let pieces =
-            self.pieces.iter().map(|(_, state)| Some(Piece { state: state.as_deref()?, computed_at }));
+    pub(super) fn whole(&self) -> Option<Vec<Placed<'_>>> {
+        let after_base = self.prompt.base().len();
+        let base = Placed { state: self.base.1.as_deref()?, computed_at: 0 };
+        let pieces = self.prompt.readings().zip(&self.pieces).map(|(reading, (_, state))| {
+            Some(Placed { state: state.as_deref()?, computed_at: after_base + reading.lead.len() })
+        });
         [Some(base)].into_iter().chain(pieces).collect()
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use ring::digest;
 
 use crate::chat::llama::Token;
+use crate::chat::prompt::Reading;
 
 /// The hash of all that a state depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +31,12 @@ impl Key {
             context.update(&token.to_le_bytes());
         }
         Self::finish(context)
+    }
+
+    /// The key of what is read by itself after all that this one stands for.
+    pub(super) fn of_reading(self, reading: Reading<'_>) -> Self {
+        let behind = if reading.lead.is_empty() { self } else { self.followed_by(reading.lead) };
+        behind.followed_by(reading.tokens)
     }
 
     /// The key that is written so.

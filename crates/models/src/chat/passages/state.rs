@@ -32,9 +32,9 @@ struct Row {
     value: usize,
 }
 
-/// A state and where it goes.
+/// A state, and where it was computed.
 #[derive(Clone, Copy)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct Placed<'a> {
     pub(crate) state: &'a State,
     /// The place of its first token when it was computed.
     pub(crate) computed_at: usize,
@@ -63,7 +63,7 @@ impl Shape {
 
     /// What llama.cpp takes in for a sequence: states one behind the other, from the first place on. None if it is not
     /// wanted any more: of a long prompt it takes a while.
-    pub(crate) fn join(&self, pieces: &[Piece<'_>], is_wanted: impl Fn() -> bool) -> Option<Vec<u8>> {
+    pub(crate) fn join(&self, pieces: &[Placed<'_>], is_wanted: impl Fn() -> bool) -> Option<Vec<u8>> {
         let tokens: usize = pieces.iter().map(|piece| piece.state.tokens).sum();
         let mut out = Vec::with_capacity(self.bytes(tokens) + 12 * tokens + 24 * self.layers.len() + 64);
         for number in [self.mark, 0, 1, number(tokens)] {
@@ -98,7 +98,7 @@ impl Shape {
         Some(out)
     }
 
-    fn move_keys(&self, piece: &Piece<'_>, layer: usize, place: usize, out: &mut Vec<u8>) {
+    fn move_keys(&self, piece: &Placed<'_>, layer: usize, place: usize, out: &mut Vec<u8>) {
         let keys = self.keys(piece.state, layer);
         let Some(places) = way(place, piece.computed_at) else {
             out.extend(keys);

@@ -8,6 +8,7 @@ use super::super::tests;
 use super::*;
 use crate::chat::Keep;
 use crate::chat::llama::Parse;
+use crate::chat::prompt::Piece;
 
 const INSTRUCTIONS: &str =
     "You answer questions about software from the passages that you are given, and from nothing else.\n";
@@ -16,6 +17,7 @@ const PASSAGES: [&str; 3] = [
     "The journal keeps the logs of running prompts. Each batch is written before any reader sees it.\n",
     "Port 8080 is where the server listens unless the settings say otherwise, on loopback alone.\n",
 ];
+const LEAD: &str = "This comes before, and is left out.\n";
 const QUESTION: &str = "Question: what is a mutex?\nAnswer:";
 
 /// A context, and two sequences of it beside those of the passages.
@@ -84,9 +86,9 @@ fn prompt(weights: &Weights, passages: &[&str]) -> Prompt {
     let tokens_of = |text| weights.vocabulary().tokens(text, Parse::Plain).unwrap();
     let (mut tokens, mut pieces) = (tokens_of(INSTRUCTIONS), Vec::new());
     for passage in passages {
-        let place = tokens.len();
+        let start = tokens.len();
         tokens.extend(tokens_of(passage));
-        pieces.push(place..tokens.len());
+        pieces.push(Piece { place: start..tokens.len(), lead: tokens_of(LEAD) });
     }
     tokens.extend(tokens_of(QUESTION));
     Prompt { tokens, pieces, answer_tokens: 10 }
@@ -147,17 +149,51 @@ fn what_was_kept_is_as_if_it_were_computed_now() {
 }
 
 #[test]
+fn a_passage_that_follows_others_is_what_it_is_behind_its_lead() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    let [a, b, _] = PASSAGES;
+    let two = prompt(&weights, &[a, b]);
+    let gathering = bench.gather(&two);
+    let joined = gathering.whole().unwrap();
+    // The same tokens in one piece, of which the end is the passage.
+    let mut behind = two.base().to_vec();
+    behind.extend(&two.pieces[1].lead);
+    let left_out = behind.len();
+    behind.extend(&two.tokens[two.pieces[1].place.clone()]);
+    bench.read(bench.whole, 0, &behind);
+    bench.context.cut_front(bench.whole, left_out);
+    let shape = &bench.passages.shape;
+    let expected = shape.read(&bench.context.state(bench.whole).unwrap()).unwrap();
+    assert_eq!(joined[2].computed_at, left_out);
+    let differences = shape.differences(&expected, joined[2].state, 0);
+    assert!(differences.iter().all(|&difference| difference < 0.01), "{differences:?}");
+    // And that is not what it is as the first one.
+    let alone = bench.gather(&prompt(&weights, &[b]));
+    let alone = alone.whole().unwrap()[1].state;
+    let moved = i32::try_from(two.pieces[1].lead.len()).unwrap();
+    let differences = bench.passages.shape.differences(alone, &expected, moved);
+    assert!(differences.iter().any(|&difference| difference > 0.05), "{differences:?}");
+}
+
+#[test]
 fn passages_serve_in_any_order_and_a_changed_one_is_another() {
     let weights = tests::weights();
     let mut bench = Bench::new(&weights, None);
     let [a, b, c] = PASSAGES;
     let first = prompt(&weights, &[a, b, c]);
     assert_eq!(bench.read_joined(&first).1, 0);
+    let swapped = prompt(&weights, &[a, c, b]);
+    assert_eq!(bench.read_joined(&swapped).1, swapped.after_pieces());
+    // Whichever is the first one for the first time is another one there, and so is the one that was.
     let turned = prompt(&weights, &[c, a, b]);
-    assert_eq!(bench.read_joined(&turned).1, turned.after_pieces());
+    let anew = turned.pieces[0].place.len() + turned.pieces[1].place.len();
+    assert_eq!(bench.read_joined(&turned).1, turned.after_pieces() - anew);
+    let both = prompt(&weights, &[c, b, a]);
+    assert_eq!(bench.read_joined(&both).1, both.after_pieces());
     let changed = b.replace("Each batch", "No batch");
     let changed = prompt(&weights, &[a, &changed, c]);
-    let piece = changed.pieces[1].len();
+    let piece = changed.pieces[1].place.len();
     assert_eq!(bench.read_joined(&changed).1, changed.after_pieces() - piece);
 }
 
