@@ -122,25 +122,27 @@ impl Passages {
         let key = self.model.followed_by(&base);
         let mut wanted = Read::default();
         for piece in &prompt.pieces {
-            let readings = [prompt.as_first(piece), prompt.as_follower(piece)];
-            if readings.iter().any(|reading| base.len() + reading.len() > TOKENS) {
+            if base.len() + piece.place.len() > TOKENS {
                 wanted.too_long += 1;
                 continue;
             }
-            let missing = readings.map(|reading| (key.of_reading(reading), reading));
-            let missing: Vec<_> = missing.into_iter().filter(|(key, _)| !self.store.has(*key)).collect();
+            // Behind its lead it may be too long, and yet serve where it is the first one.
+            let readings = [prompt.as_first(piece), prompt.as_follower(piece)].into_iter();
+            let fitting = readings.filter(|reading| base.len() + reading.len() <= TOKENS);
+            let missing = fitting.map(|reading| (key.of_reading(reading), reading));
+            let missing: Vec<_> = missing.filter(|(key, _)| !self.store.has(*key)).collect();
             if missing.is_empty() {
                 continue;
             }
-            let bytes = missing.len() * self.shape.bytes(piece.place.len());
-            if room == Room::Left && !self.store.has_room(bytes) {
+            let bytes = (missing.len() * self.shape.bytes(piece.place.len())) as u64;
+            if room == Room::Left && !self.store.has_room(wanted.bytes + bytes) {
                 return None;
             }
             for (key, reading) in &missing {
                 self.add(Strand::new(*key, &base, *reading, wanted.passages, true));
             }
             wanted.passages += 1;
-            wanted.bytes += bytes as u64;
+            wanted.bytes += bytes;
         }
         Some(wanted)
     }

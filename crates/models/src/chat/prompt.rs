@@ -82,11 +82,11 @@ impl Prompt {
         // What was found stands before the first turn, though it was found for the last question: so it follows
         // the instructions, whatever was said since.
         let mut found: Vec<_> = request.passages.iter().map(quote).collect();
-        let lead = (!found.is_empty()).then_some(QUESTION);
+        let opening = (!found.is_empty()).then_some(QUESTION);
         let mut asked = |question: &String| {
-            let lead = lead.map(|lead| Text::Plain(lead.to_owned()));
+            let opening = opening.map(|opening| Text::Plain(opening.to_owned()));
             let question = Text::Plain(question.clone());
-            (Role::User, mem::take(&mut found).into_iter().chain(lead).chain([question]).collect())
+            (Role::User, mem::take(&mut found).into_iter().chain(opening).chain([question]).collect())
         };
         for turn in turns {
             said.push(asked(&turn.question));

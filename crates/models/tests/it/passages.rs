@@ -13,7 +13,7 @@ use models::files::{Files, Manifest};
 use testing::{models_folder, passage};
 use tokio::time::timeout;
 
-const KEEP: Keep = Keep { passages: true, memory_bytes: 128 << 20, disk_bytes: 1 << 30 };
+const KEEP: Keep = Keep { passages: true, memory_bytes: 512 << 20, disk_bytes: 1 << 30 };
 const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None, keep: KEEP };
 
 /// The small model, with a folder for what it keeps or without.
@@ -98,7 +98,7 @@ async fn passages_are_kept_of_a_prompt_that_begins_like_another_one() {
         // Instructions and title are the same each time, and the conversation before is still there.
         let (_, _, cached) = ask(&provider, request("What is a log?", long_passages(seed, 2, 60))).await;
         assert!((seed == 1 || cached > 0) && cached < 60, "nobody has read them: {cached}");
-        // Two that follow a new one change places, so that it does not begin like the one before.
+        // Two that follow change places, so that it is another prompt from there on.
         let mut turned = long_passages(seed, 3, 60);
         ask(&provider, request("What is a log?", turned.clone())).await;
         turned.swap(1, 2);
@@ -174,15 +174,15 @@ async fn what_is_read_ahead_is_there_when_it_is_asked_about() {
 
 #[tokio::test]
 async fn nothing_is_read_ahead_that_there_is_no_room_to_keep_unless_room_is_made() {
-    let little = Limits { keep: Keep { memory_bytes: 8 << 20, ..KEEP }, ..LIMITS };
+    let little = Limits { keep: Keep { memory_bytes: 24 << 20, ..KEEP }, ..LIMITS };
     let provider = provider(little, None);
     let about = |seed| Arc::new(request("", long_passages(seed, 1, 60)));
     let mut outcomes = Vec::new();
     while outcomes.last() != Some(&Ahead::Full) && outcomes.len() < 10 {
         outcomes.push(provider.read_ahead(about(outcomes.len()), Room::Left).await.unwrap());
     }
-    assert_eq!(outcomes.last(), Some(&Ahead::Full), "{outcomes:?}");
-    let is_bounded = || provider.standing().kept.unwrap().memory_bytes <= 4 << 20;
+    assert!(outcomes.len() > 2 && outcomes.last() == Some(&Ahead::Full), "{outcomes:?}");
+    let is_bounded = || provider.standing().kept.unwrap().memory_bytes <= 12 << 20;
     assert!(is_bounded());
     let new = outcomes.len();
     assert!(read(&provider.read_ahead(about(new), Room::Made).await) > Some(0));

@@ -20,9 +20,9 @@ use crate::wiring::{Knowledge, chat_model};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-It reads every passage once and keeps what the model has computed of it, up to models.kept_disk_bytes. A server does the
-same by itself while nobody asks (models.read_ahead). It may run beside a server, and may be interrupted: what was read
-by then stays.")]
+It reads every passage twice, as the first one of a prompt and as one that follows others, and keeps what the model has
+computed of it, up to models.kept_disk_bytes. A server does the same by itself while nobody asks (models.read_ahead). It
+may run beside a server, and may be interrupted: what was read by then stays.")]
 pub(in crate::commands) struct Warm {
     #[command(flatten)]
     pub(super) config: ConfigFlag,

@@ -50,8 +50,8 @@ impl Memory {
         self.states.contains_key(&key)
     }
 
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.bytes + bytes <= self.most_bytes
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        self.bytes as u64 + bytes <= self.most_bytes as u64
     }
 
     pub(super) fn bytes(&self) -> usize {

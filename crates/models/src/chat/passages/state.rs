@@ -63,8 +63,8 @@ impl Shape {
 
     /// What llama.cpp takes in for a sequence: states one behind the other, from the first place on. None if it is not
     /// wanted any more: of a long prompt it takes a while.
-    pub(crate) fn join(&self, pieces: &[Placed<'_>], is_wanted: impl Fn() -> bool) -> Option<Vec<u8>> {
-        let tokens: usize = pieces.iter().map(|piece| piece.state.tokens).sum();
+    pub(crate) fn join(&self, states: &[Placed<'_>], is_wanted: impl Fn() -> bool) -> Option<Vec<u8>> {
+        let tokens: usize = states.iter().map(|placed| placed.state.tokens).sum();
         let mut out = Vec::with_capacity(self.bytes(tokens) + 12 * tokens + 24 * self.layers.len() + 64);
         for number in [self.mark, 0, 1, number(tokens)] {
             out.extend(number.to_le_bytes());
@@ -84,23 +84,23 @@ impl Shape {
             }
             head(&mut out, row.key);
             let mut place = 0;
-            for piece in pieces {
-                self.move_keys(piece, layer, place, &mut out);
-                place += piece.state.tokens;
+            for placed in states {
+                self.move_keys(placed, layer, place, &mut out);
+                place += placed.state.tokens;
             }
         }
         for (layer, row) in self.layers.iter().enumerate() {
             head(&mut out, row.value);
-            for piece in pieces {
-                out.extend(self.values(piece.state, layer));
+            for placed in states {
+                out.extend(self.values(placed.state, layer));
             }
         }
         Some(out)
     }
 
-    fn move_keys(&self, piece: &Placed<'_>, layer: usize, place: usize, out: &mut Vec<u8>) {
-        let keys = self.keys(piece.state, layer);
-        let Some(places) = way(place, piece.computed_at) else {
+    fn move_keys(&self, placed: &Placed<'_>, layer: usize, place: usize, out: &mut Vec<u8>) {
+        let keys = self.keys(placed.state, layer);
+        let Some(places) = way(place, placed.computed_at) else {
             out.extend(keys);
             return;
         };

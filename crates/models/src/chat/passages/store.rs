@@ -124,12 +124,12 @@ impl Store {
     }
 
     /// Whether there is room for so many more bytes without anything going.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
         match &self.files {
             Some(files) => {
                 let taken =
                     self.counts.disk_bytes.load(Ordering::Relaxed) + files.waiting.load(Ordering::Relaxed);
-                taken + bytes as u64 <= files.most_bytes
+                taken + bytes <= files.most_bytes
             }
             None => self.memory.has_room(bytes),
         }

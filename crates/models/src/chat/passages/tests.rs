@@ -221,3 +221,18 @@ fn tokens_that_lie_scattered_in_the_context_are_kept_in_their_order() {
     assert!(differences.iter().all(|&difference| difference < 0.1), "{differences:?}");
     assert!(difference(&orderly, &scattered) < 0.01);
 }
+
+#[test]
+fn what_is_too_long_behind_its_lead_serves_as_the_first_one() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    let mut prompt = prompt(&weights, &PASSAGES[..1]);
+    let length = prompt.after_pieces();
+    prompt.pieces[0].lead = vec![prompt.tokens[0]; TOKENS - length + 1];
+    let read = bench.passages.want_ahead(&prompt, Room::Left).unwrap();
+    let bytes = bench.passages.shape.bytes(prompt.pieces[0].place.len()) as u64;
+    assert_eq!(read, Read { passages: 1, bytes, too_long: 0 });
+    assert!(bench.passages.look(prompt.clone(), || true).is_ok());
+    prompt.pieces.push(prompt.pieces[0].clone());
+    assert!(bench.passages.look(prompt, || true).is_err(), "a prompt that it follows in is read as a whole");
+}
