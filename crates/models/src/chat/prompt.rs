@@ -18,7 +18,7 @@ const QUESTION: &str = "Answer this question from the passages:\n";
 
 /// What a passage is read behind, after its title and under its own heading. In a prompt, most passages come after one
 /// from the same document, and what a model makes of them rests on that more than on anything else; `docs/models.md`
-/// tells what was tried. It says nothing that could find its way into an answer.
+/// tells what was tried. It states nothing, so that there is little in it that an answer could repeat.
 const LEAD: &str = ": an overview, and what the other parts are about.";
 
 /// What the model is given, and how long its answer may be.
