@@ -11,6 +11,7 @@ use std::sync::Arc;
 use domain::{Clock, History, Journal, NothingFound, Retriever, Sessions};
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use ingest::Pipeline;
+use models::chat::LlamaProvider;
 use providers::Watched;
 use retrieval::Follower;
 use server::Parts;
@@ -62,9 +63,13 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     Ok(Wired { parts, pipeline, follower, watched, ahead })
 }
 
-/// An engine whose sessions and prompts are kept in memory.
-pub(crate) fn engine_in_memory(settings: &Settings, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
-    Ok(engine(settings, members(settings)?.providers, in_memory(settings), retriever))
+/// An engine whose sessions and prompts are kept in memory, and those of its models that keep what they read of passages.
+pub(crate) fn engine_in_memory(
+    settings: &Settings,
+    retriever: Arc<dyn Retriever>,
+) -> Result<(Engine, Vec<Arc<LlamaProvider>>), String> {
+    let Members { providers, keeping, .. } = members(settings)?;
+    Ok((engine(settings, providers, in_memory(settings), retriever), keeping))
 }
 
 /// What keeps sessions, prompts and their logs, as the engine's ports.

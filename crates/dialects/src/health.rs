@@ -64,6 +64,8 @@ struct Kept {
     misses: u64,
     memory_bytes: u64,
     disk_bytes: u64,
+    /// Pieces that are being read by themselves, or wait until there is time for it
+    unread: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -163,8 +165,8 @@ pub fn ready(parts: &BTreeMap<String, Part>, standings: &BTreeMap<String, Standi
 }
 
 fn kept(kept: KeptPassages) -> Kept {
-    let KeptPassages { hits, misses, memory_bytes, disk_bytes } = kept;
-    Kept { hits, misses, memory_bytes, disk_bytes }
+    let KeptPassages { hits, misses, memory_bytes, disk_bytes, unread } = kept;
+    Kept { hits, misses, memory_bytes, disk_bytes, unread }
 }
 
 fn ahead(ahead: &ReadingAhead) -> Ahead<'_> {

@@ -67,6 +67,8 @@ pub struct KeptPassages {
     pub memory_bytes: u64,
     /// Bytes in files.
     pub disk_bytes: u64,
+    /// Pieces that are being read by themselves, or wait until there is time for it.
+    pub unread: u64,
 }
 
 /// How far a provider is with passages that it reads ahead of any question.

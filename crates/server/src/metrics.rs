@@ -192,6 +192,14 @@ fn kept_passages(page: &mut Page, standings: &BTreeMap<String, Standing>) {
         page.sample(&[("provider", provider), ("place", "memory")], kept.memory_bytes);
         page.sample(&[("provider", provider), ("place", "disk")], kept.disk_bytes);
     }
+    page.family(
+        "wellspring_kept_passages_unread",
+        Kind::Gauge,
+        "Pieces of prompts that are being read by themselves, or wait until there is time for it.",
+    );
+    for (provider, kept) in kept() {
+        page.sample(&[("provider", provider)], kept.unread);
+    }
 }
 
 /// Which of its states reading ahead is in: 1 for that one, 0 for the others.

@@ -73,6 +73,7 @@ pub(crate) async fn measure(model: &str, rounds: usize) {
         let server = if case.whole { &whole } else { &kept };
         let question = format!("What is known about the {}?", name(subject));
         asked[subject % CASES.len()].push(server.answer(&question).await);
+        server.at_rest().await;
     }
     report(&asked);
 }

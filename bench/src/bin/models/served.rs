@@ -1,13 +1,17 @@
 //! The real server with a model in it, asked over HTTP.
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bench::client::{self, Response};
 use bench::process::Process;
 use tempfile::TempDir;
+use tokio::time::sleep;
 
 use super::figures::milliseconds;
+
+/// How often it is looked whether a server is at rest.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A server, until dropped.
 pub(crate) struct Served {
@@ -87,6 +91,18 @@ impl Served {
             (count(&usage, "input"), count(&usage, "cached"), count(&usage, "output"));
         let per_second = output.saturating_sub(1) as f64 / seconds;
         Asked { first_token, per_second, input, cached, output }
+    }
+
+    /// Waits until the model has read what it put off, for which it takes the processors while nobody asks.
+    pub(crate) async fn at_rest(&self) {
+        loop {
+            let ready =
+                Response::to(&self.server.address, "GET", "/health/ready", "*/*", "").await.whole().await;
+            if !ready.contains(r#""unread""#) || count(&ready, "unread") == 0 {
+                return;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// What the model counted, out of the events of a prompt.

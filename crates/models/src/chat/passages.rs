@@ -33,6 +33,9 @@ pub(super) const STRANDS: usize = 16;
 /// Tokens of the context for the base and the strands.
 pub(super) const TOKENS: usize = 2_048;
 
+/// Strands beyond which nothing is put off: what a prompt lacks that is read as a whole is then not kept this time.
+const MOST_PUT_OFF: usize = 128;
+
 /// What was computed before, and what is being computed.
 pub(super) struct Passages {
     shape: Shape,
@@ -115,6 +118,21 @@ impl Passages {
         }
     }
 
+    /// The same when there is time, for a prompt that does without for now.
+    pub(super) fn want_later(&mut self, gathering: &Gathering) {
+        let base: Arc<[Token]> = Arc::from(gathering.prompt.base());
+        for (turn, (key, reading)) in gathering.missing().enumerate() {
+            if self.strands.len() < MOST_PUT_OFF {
+                self.add(Strand::new(key, &base, reading, turn, true));
+            }
+        }
+    }
+
+    /// Whether all that a prompt lacks was put off before.
+    pub(super) fn has_put_off(&self, gathering: &Gathering) -> bool {
+        gathering.missing().all(|(key, _)| self.is_computing(key))
+    }
+
     /// Begins to compute, when there is time, what a prompt with these pieces in any order would lack; tells what that is,
     /// or none if there is no room to keep it.
     pub(super) fn want_ahead(&mut self, prompt: &Prompt, room: Room) -> Option<Read> {
@@ -159,6 +177,7 @@ impl Passages {
         let before = |other: &&Strand| (other.ahead, other.turn) <= (strand.ahead, strand.turn);
         let place = self.strands.iter().take_while(before).count();
         self.strands.insert(place, strand);
+        self.store.note_unread(self.strands.len());
     }
 
     /// Whether something is to be computed; what nobody asked for counts only `ahead`.
@@ -349,22 +368,22 @@ impl Passages {
 
     fn remove(&mut self, context: &mut Context, place: usize) {
         let strand = self.strands.remove(place);
+        self.store.note_unread(self.strands.len());
         if let Some(sequence) = strand.and_then(|strand| strand.sequence) {
             context.cut(sequence, 0);
             self.idle.push(sequence);
         }
     }
 
-    /// Puts a prompt whose pieces are all there into a sequence, up to what comes after them, if it is wanted until
-    /// then.
+    /// Puts what is there of a prompt into a sequence, if it is wanted until then.
     pub(super) fn join(
         &self,
         context: &mut Context,
-        gathering: &Gathering,
+        pieces: &[Placed<'_>],
         sequence: Sequence,
         is_wanted: impl Fn() -> bool,
     ) -> bool {
-        let joined = gathering.whole().and_then(|pieces| self.shape.join(&pieces, is_wanted));
+        let joined = self.shape.join(pieces, is_wanted);
         joined.is_some_and(|joined| context.restore(sequence, &joined))
     }
 }

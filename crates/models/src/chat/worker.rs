@@ -261,29 +261,39 @@ impl Worker {
         }
     }
 
-    /// Goes on from what an earlier prompt has in common with this one, or gathers its passages, whichever has more of
-    /// them. That two prompts begin alike, up to the heading of a passage, is no reason to read all of it in one piece:
-    /// then nothing of it would be kept. Whoever leaves while passages are looked for is forgotten at once.
+    /// Gathers a prompt's passages, or reads it as a whole from where it is not known yet, whichever has fewer tokens to
+    /// compute. What it lacks is then computed when there is time, so that it is there the next time; if it is asked for
+    /// before there was any, it is computed at once. Whoever leaves while passages are looked for is forgotten at once.
     fn begin(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
         let shared = alike(&self.kept, &prompt.tokens).1.max(self.conversations.shared(&prompt.tokens));
         let passages = self.passages.as_mut().filter(|_| shared < prompt.after_pieces());
-        let looked = match passages {
-            Some(passages) => passages.look(prompt, || !answer.listener().has_left()),
-            None => Err(prompt),
-        };
+        let Some(passages) = passages else { return self.continue_from(slot, prompt, answer) };
+        let looked = passages.look(prompt, || !answer.listener().has_left());
         if answer.listener().has_left() {
             self.kept[slot] = Kept::default();
             return;
         }
-        match looked {
-            Ok(gathering) if gathering.cached() >= gathering.prompt.whole_pieces(shared) => {
-                self.gather(slot, gathering, answer);
-            }
-            Ok(Gathering { prompt, .. }) | Err(prompt) => self.continue_from(slot, prompt, answer),
+        let gathering = match looked {
+            Ok(gathering) => gathering,
+            Err(prompt) => return self.continue_from(slot, prompt, answer),
+        };
+        let known = shared.max(gathering.exact());
+        let as_a_whole = gathering.prompt.after_pieces() - known;
+        if gathering.anew() <= as_a_whole || passages.has_put_off(&gathering) {
+            return self.gather(slot, gathering, answer);
+        }
+        passages.want_later(&gathering);
+        let is_wanted = || !answer.listener().has_left();
+        let (beginning, sequence) = (gathering.beginning(), self.sequences[slot]);
+        if known > shared && passages.join(&mut self.context, &beginning, sequence, is_wanted) {
+            self.read(slot, gathering.prompt, known, answer);
+        } else {
+            self.continue_from(slot, gathering.prompt, answer);
         }
     }
 
-    fn continue_from(&mut self, slot: usize, prompt: Prompt, mut answer: Answer) {
+    /// Reads a prompt from where it differs from all that were read before.
+    fn continue_from(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
         let (running, shared) = alike(&self.kept, &prompt.tokens);
         let restored = if self.conversations.shared(&prompt.tokens) > shared {
             self.restore(slot, &prompt)
@@ -293,6 +303,11 @@ impl Worker {
         } else {
             0
         };
+        self.read(slot, prompt, restored, answer);
+    }
+
+    /// Reads a prompt whose first tokens are in its sequence, so many of them.
+    fn read(&mut self, slot: usize, prompt: Prompt, restored: usize, mut answer: Answer) {
         answer.count_prompt(prompt.tokens.len(), restored);
         self.kept[slot].computed = restored;
         self.kept[slot].tokens = prompt.tokens;
@@ -340,8 +355,8 @@ impl Worker {
     fn join(&mut self, slot: usize) {
         let (Some(gathering), Some(passages)) = (&self.gathering[slot], &self.passages) else { return };
         let is_wanted = || self.answers[slot].as_ref().is_some_and(|answer| !answer.listener().has_left());
-        let joined = if gathering.is_whole() {
-            passages.join(&mut self.context, gathering, self.sequences[slot], is_wanted)
+        let joined = if let Some(pieces) = gathering.whole() {
+            passages.join(&mut self.context, &pieces, self.sequences[slot], is_wanted)
         } else if gathering.is_stuck(|key| passages.is_computing(key)) {
             false
         } else {

@@ -10,7 +10,7 @@ use crate::deltas::Encoding;
 use crate::harness::{Kind, Setup};
 use crate::world::{World, question};
 
-const ALL: [(&str, &str); 17] = [
+const ALL: [(&str, &str); 18] = [
     ("gen_ai_server_time_to_first_token_seconds", "histogram"),
     ("gen_ai_server_time_per_output_token_seconds", "histogram"),
     ("gen_ai_server_request_duration_seconds", "histogram"),
@@ -23,6 +23,7 @@ const ALL: [(&str, &str); 17] = [
     ("wellspring_provider_up", "gauge"),
     ("wellspring_breaker_open", "gauge"),
     ("wellspring_kept_bytes", "gauge"),
+    ("wellspring_kept_passages_unread", "gauge"),
     ("wellspring_reading_ahead", "gauge"),
     ("wellspring_kept_passages_total", "counter"),
     ("wellspring_prompts_total", "counter"),

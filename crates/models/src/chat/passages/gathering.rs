@@ -42,6 +42,17 @@ impl Gathering {
         self.cached
     }
 
+    /// So many tokens have to be computed before it can be joined.
+    pub(crate) fn anew(&self) -> usize {
+        let base = if self.base.1.is_none() { self.prompt.base().len() } else { 0 };
+        base + self.missing().map(|(_, reading)| reading.len()).sum::<usize>()
+    }
+
+    /// So many of its first tokens are there just as if it were read as a whole.
+    pub(crate) fn exact(&self) -> usize {
+        self.beginning().iter().map(|placed| placed.state.tokens).sum()
+    }
+
     /// The keys of the pieces that are missing, and how these are read.
     pub(super) fn missing(&self) -> impl Iterator<Item = (Key, Reading<'_>)> {
         let pieces = self.prompt.readings().zip(&self.pieces).filter(|(_, (_, state))| state.is_none());
@@ -70,18 +81,22 @@ impl Gathering {
         own.for_each(|(_, place)| *place = Some(state.clone()));
     }
 
-    /// Whether all of it is there.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.base.1.is_some() && self.pieces.iter().all(|(_, state)| state.is_some())
+    /// What it is joined from, if all of it is there.
+    pub(crate) fn whole(&self) -> Option<Vec<Placed<'_>>> {
+        self.placed().collect()
     }
 
-    /// What it is joined from, if all of it is there.
-    pub(super) fn whole(&self) -> Option<Vec<Placed<'_>>> {
+    /// What is there of the base and the first piece, which nothing stands before that it was not computed after.
+    pub(crate) fn beginning(&self) -> Vec<Placed<'_>> {
+        self.placed().take(2).map_while(|placed| placed).collect()
+    }
+
+    fn placed(&self) -> impl Iterator<Item = Option<Placed<'_>>> {
         let after_base = self.prompt.base().len();
-        let base = Placed { state: self.base.1.as_deref()?, computed_at: 0 };
-        let pieces = self.prompt.readings().zip(&self.pieces).map(|(reading, (_, state))| {
+        let base = self.base.1.as_deref().map(|state| Placed { state, computed_at: 0 });
+        let pieces = self.prompt.readings().zip(&self.pieces).map(move |(reading, (_, state))| {
             Some(Placed { state: state.as_deref()?, computed_at: after_base + reading.lead.len() })
         });
-        [Some(base)].into_iter().chain(pieces).collect()
+        [base].into_iter().chain(pieces)
     }
 }

@@ -37,6 +37,7 @@ pub(crate) struct Counts {
     pub(crate) misses: AtomicU64,
     pub(crate) memory_bytes: AtomicU64,
     pub(crate) disk_bytes: AtomicU64,
+    pub(crate) unread: AtomicU64,
 }
 
 impl Counts {
@@ -47,6 +48,7 @@ impl Counts {
             misses: of(&self.misses),
             memory_bytes: of(&self.memory_bytes),
             disk_bytes: of(&self.disk_bytes),
+            unread: of(&self.unread),
         }
     }
 }
@@ -100,6 +102,11 @@ impl Store {
         if let Some(files) = &self.files {
             files.tell(Note::Used(key));
         }
+    }
+
+    /// Takes note of how many are to be computed.
+    pub(crate) fn note_unread(&self, states: usize) {
+        self.counts.unread.store(states as u64, Ordering::Relaxed);
     }
 
     /// The same for a prompt, which is counted.

@@ -51,7 +51,8 @@ impl Bench {
     fn read_joined(&mut self, prompt: &Prompt) -> (Vec<f32>, usize) {
         let gathering = self.gather(prompt);
         self.context.cut(self.joined, 0);
-        assert!(self.passages.join(&mut self.context, &gathering, self.joined, || true));
+        let pieces = gathering.whole().unwrap();
+        assert!(self.passages.join(&mut self.context, &pieces, self.joined, || true));
         let place = prompt.after_pieces();
         (self.read(self.joined, place, &prompt.tokens[place..]), gathering.cached())
     }
@@ -59,7 +60,7 @@ impl Bench {
     fn gather(&mut self, prompt: &Prompt) -> Gathering {
         let mut gathering = self.passages.look(prompt.clone(), || true).expect("it has pieces");
         self.passages.want(&gathering);
-        while !gathering.is_whole() {
+        while gathering.whole().is_none() {
             let mut batch = Batch::default();
             let parts = self.passages.fill(&mut self.context, &mut batch, 512, false);
             assert_eq!(self.context.decode(&mut batch, &|| false), Decoded::Done);
@@ -235,4 +236,20 @@ fn what_is_too_long_behind_its_lead_serves_as_the_first_one() {
     assert!(bench.passages.look(prompt.clone(), || true).is_ok());
     prompt.pieces.push(prompt.pieces[0].clone());
     assert!(bench.passages.look(prompt, || true).is_err(), "a prompt that it follows in is read as a whole");
+}
+
+#[test]
+fn what_is_put_off_is_bounded() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    for number in 0..MOST_PUT_OFF {
+        let others = PASSAGES.map(|passage| format!("{number}: {passage}"));
+        let prompt = prompt(&weights, &others.each_ref().map(String::as_str));
+        let gathering = bench.passages.look(prompt, || true).unwrap_or_else(|_| panic!("it has pieces"));
+        assert!(!bench.passages.has_put_off(&gathering));
+        bench.passages.want_later(&gathering);
+        assert_eq!(bench.passages.has_put_off(&gathering), 3 * (number + 1) <= MOST_PUT_OFF);
+    }
+    assert_eq!(bench.passages.strands.len(), MOST_PUT_OFF);
+    assert!(bench.passages.has_work(true) && !bench.passages.has_work(false), "nobody waits for it");
 }
