@@ -11,7 +11,6 @@ use std::sync::Arc;
 use domain::{Clock, History, Journal, NothingFound, Retriever, Sessions};
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use ingest::Pipeline;
-use models::chat::LlamaProvider;
 use providers::Watched;
 use retrieval::Follower;
 use server::Parts;
@@ -25,6 +24,15 @@ pub(crate) use embedder::embedder;
 pub(crate) use knowledge::Knowledge;
 use knowledge::Searched;
 use members::{Members, members};
+
+/// How long a process lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    /// For what it was started for: nothing can be left for later.
+    Briefly,
+    /// Until it is told to stop, with time in which nobody asks.
+    Long,
+}
 
 /// A server, wired.
 pub(crate) struct Wired {
@@ -41,13 +49,13 @@ pub(crate) struct Wired {
 }
 
 /// A server as the settings want it.
-pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
+pub(crate) async fn server(settings: &Settings, lasts: Lasts) -> Result<Wired, String> {
     // First, since it takes the folder's lock: a second server is told what is wrong.
     let history = history(settings)?;
     let knowledge = Knowledge::open(settings)?;
     let Searched { follower, retriever } = knowledge.search(settings).await?;
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
-    let Members { providers, watched, keeping } = members(settings)?;
+    let Members { providers, watched, keeping } = members(settings, lasts)?;
     let keeping = keeping.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
     let ahead = keeping.map(|model| knowledge.read_ahead(model)).collect();
     let parts = Parts {
@@ -63,13 +71,9 @@ pub(crate) async fn server(settings: &Settings) -> Result<Wired, String> {
     Ok(Wired { parts, pipeline, follower, watched, ahead })
 }
 
-/// An engine whose sessions and prompts are kept in memory, and those of its models that keep what they read of passages.
-pub(crate) fn engine_in_memory(
-    settings: &Settings,
-    retriever: Arc<dyn Retriever>,
-) -> Result<(Engine, Vec<Arc<LlamaProvider>>), String> {
-    let Members { providers, keeping, .. } = members(settings)?;
-    Ok((engine(settings, providers, in_memory(settings), retriever), keeping))
+/// An engine whose sessions and prompts are kept in memory.
+pub(crate) fn engine_in_memory(settings: &Settings, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
+    Ok(engine(settings, members(settings, Lasts::Briefly)?.providers, in_memory(settings), retriever))
 }
 
 /// What keeps sessions, prompts and their logs, as the engine's ports.

@@ -94,6 +94,9 @@ impl Default for Limits {
 pub struct Keep {
     /// Whether passages are read one by one and kept. Otherwise each prompt is read as a whole.
     pub passages: bool,
+    /// Whether there will be time: a prompt of which little is kept may then be read as a whole, and its passages by
+    /// themselves while nobody asks.
+    pub put_off: bool,
     /// Bytes in memory: one half for passages, the other for conversations.
     pub memory_bytes: usize,
     /// Bytes of passages in files.
@@ -102,7 +105,7 @@ pub struct Keep {
 
 impl Default for Keep {
     fn default() -> Self {
-        Self { passages: true, memory_bytes: 256 << 20, disk_bytes: 2 << 30 }
+        Self { passages: true, put_off: true, memory_bytes: 256 << 20, disk_bytes: 2 << 30 }
     }
 }
 

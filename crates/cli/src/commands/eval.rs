@@ -106,8 +106,8 @@ async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> R
         } else {
             library.clone()
         };
-        let (engine, keeping) = wiring::engine_in_memory(settings, Arc::new(retriever(&asked, default)))?;
-        let answers = answers::measure(&eval.asked, collection, &references, (&engine, &keeping)).await;
+        let engine = wiring::engine_in_memory(settings, Arc::new(retriever(&asked, default)))?;
+        let answers = answers::measure(&eval.asked, collection, &references, &engine).await;
         engine.shutdown().await;
         Some(answers?)
     } else {

@@ -21,6 +21,7 @@ use super::{ConfigFlag, print};
 use crate::running::Announcement;
 use crate::service::ServiceManager;
 use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, Sources};
+use crate::wiring::Lasts;
 use crate::{files, logging, memory, wiring};
 
 /// What computes for nobody may still do so for this time, when all clients are told.
@@ -68,7 +69,7 @@ async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<
     let listener = TcpListener::bind(bind).await.map_err(|error| {
         format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
     })?;
-    let wired = wiring::server(settings).await?;
+    let wired = wiring::server(settings, Lasts::Long).await?;
     warn_if_open(settings);
     // Asked for before anything is announced, so that whoever waits for the address can stop it.
     let stop = stop_signals(manager.clone())?;

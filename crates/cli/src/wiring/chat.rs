@@ -6,16 +6,23 @@ use domain::Model;
 use models::chat::{Keep, LlamaProvider, ModelFile};
 use models::files::Files;
 
+use super::Lasts;
 use crate::settings::{EmbeddedModel, ProviderSettings, Reading, Settings};
 
 /// The model, which is there at once and gets ready by itself.
-pub(crate) fn chat_model(name: &str, own: &ProviderSettings, settings: &Settings) -> LlamaProvider {
+pub(crate) fn chat_model(
+    name: &str,
+    own: &ProviderSettings,
+    settings: &Settings,
+    lasts: Lasts,
+) -> LlamaProvider {
     let limits = models::chat::Limits {
         window: own.context_window,
         waiting: settings.limits.model_queue,
         seed: own.seed,
         keep: Keep {
             passages: own.reading == Some(Reading::Kept),
+            put_off: lasts == Lasts::Long,
             memory_bytes: settings.models.kept_memory_bytes,
             disk_bytes: settings.models.kept_disk_bytes,
         },

@@ -8,6 +8,7 @@ use engine::Providers;
 use models::chat::LlamaProvider;
 use providers::{Breaker, BreakerRules, HttpProvider, Ollama, OpenAi, Order, Patience, Quotes, Watched};
 
+use super::Lasts;
 use super::chat::chat_model;
 use crate::settings::{ProviderKind, ProviderSettings, Reading, Settings};
 
@@ -21,13 +22,13 @@ pub(super) struct Members {
     pub(super) keeping: Vec<Arc<LlamaProvider>>,
 }
 
-pub(super) fn members(settings: &Settings) -> Result<Members, String> {
+pub(super) fn members(settings: &Settings, lasts: Lasts) -> Result<Members, String> {
     let mut members: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     let (mut watched, mut keeping) = (Vec::new(), Vec::new());
     for (name, own) in &settings.providers {
         let provider = match own.kind {
             ProviderKind::Embedded => {
-                let model = Arc::new(chat_model(name, own, settings));
+                let model = Arc::new(chat_model(name, own, settings, lasts));
                 keeping.extend((own.reading == Some(Reading::Kept)).then(|| model.clone()));
                 model
             }

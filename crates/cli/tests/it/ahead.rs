@@ -215,14 +215,14 @@ fn home_with_pages() -> Home {
 }
 
 /// A folder of its own with the small model and what is kept.
-pub(crate) fn models(home: &Home) -> String {
+fn models(home: &Home) -> String {
     let folder = home.path("models");
     fs::create_dir(&folder).expect("the home can be written to");
     symlink(models_folder().join(MODEL), folder.join(MODEL)).expect("links can be made");
     folder.display().to_string()
 }
 
-pub(crate) fn keeping(models: &str) -> [(&str, &str); 2] {
+fn keeping(models: &str) -> [(&str, &str); 2] {
     [("WELLSPRING__MODELS__DIR", models), ("WELLSPRING__PROVIDERS__LOCAL__MODEL", MODEL)]
 }
 

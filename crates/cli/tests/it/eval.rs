@@ -8,7 +8,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testing::FakeModel;
 
-use crate::ahead::{keeping, models};
 use crate::binary::{Home, Ran};
 
 /// `fixtures/eval`, whose README has the computation.
@@ -126,30 +125,6 @@ async fn answers_are_held_against_those_of_an_earlier_evaluation() {
     let ran = eval_answers_in(&home, &["--against", "earlier.jsonl"]).await;
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("earlier.jsonl:2: not an answer that --record has written"), "{}", ran.err);
-}
-
-#[tokio::test]
-async fn passages_are_read_ahead_of_their_questions_where_that_is_wanted() {
-    let references: Vec<_> = (1..=5).map(|n| format!(r#"{{"_id": "q{n}", "answers": ["apple"]}}"#)).collect();
-    let (fake, home) = (FakeModel::start().await, collection(&references.join("\n")));
-    let models = models(&home);
-    let own = [("WELLSPRING__GENERATION__MAX_TOKENS", "4"), ("WELLSPRING__GENERATION__LEAST_SHARE", "0")];
-    let variables = [&embedding_counts(&fake)[..], &keeping(&models), &own].concat();
-    let arguments = ["eval", ".", "--answers", "--at-once", "2", "--read-ahead", "--record", "given.jsonl"];
-    let ran = home.run(&arguments, &variables).await;
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let recorded = fs::read_to_string(home.path("given.jsonl")).unwrap();
-    assert_eq!(recorded.lines().count(), 5);
-    for line in recorded.lines() {
-        let given: Value = serde_json::from_str(line).unwrap();
-        let tokens = |name| given[name].as_u64().expect("it is counted");
-        let anew = tokens("prompt_tokens") - tokens("cached_tokens");
-        assert!(given["passages"][1].is_array() && anew < 30, "only the question was read: {given}");
-    }
-
-    let ran = eval_answers_in(&home, &["--read-ahead"]).await;
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("--read-ahead: no provider of the settings keeps what it reads"), "{}", ran.err);
 }
 
 #[tokio::test]

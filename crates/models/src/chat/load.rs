@@ -11,7 +11,7 @@ use super::passages::{self, Counts, Key, Passages, Store, shape_of};
 use super::prepared::{ModelFile, Prepared, prepare};
 use super::template::Template;
 use super::worker::{BATCH, Jobs, Parts, Worker, WorkerLimits};
-use super::{Limits, Ready, State, processor, unavailable};
+use super::{Keep, Limits, Ready, State, processor, unavailable};
 
 /// A state of three windows holds four prompts at once that take three quarters of one each, with their answers.
 const WINDOWS: usize = 3;
@@ -82,8 +82,11 @@ impl Loading {
             );
         }
         let tokens = window.saturating_mul(WINDOWS);
-        let conversation_bytes = self.limits.keep.memory_bytes / 2;
-        WorkerLimits { window, tokens, conversation_bytes, seed: self.limits.seed }
+        let Keep { put_off, memory_bytes, disk_bytes, .. } = self.limits.keep;
+        let conversation_bytes = memory_bytes / 2;
+        // Where nothing can be kept, it would be read in vain.
+        let puts_off = put_off && (memory_bytes > 0 || disk_bytes > 0);
+        WorkerLimits { window, tokens, conversation_bytes, puts_off, seed: self.limits.seed }
     }
 
     fn size(&self, tokens: usize) -> Result<ContextSize, String> {

@@ -68,7 +68,9 @@ struct Strand {
     computed: usize,
     /// Where it is computed; none while it waits.
     sequence: Option<Sequence>,
-    /// Nobody asked for it yet.
+    /// Somebody waits for it.
+    wanted: bool,
+    /// It is to be computed whether somebody waits for it or not.
     ahead: bool,
     /// Whose turn it is: prompts get one piece each, then the next one each.
     turn: usize,
@@ -114,7 +116,7 @@ impl Passages {
     pub(super) fn want(&mut self, gathering: &Gathering) {
         let base: Arc<[Token]> = Arc::from(gathering.prompt.base());
         for (turn, (key, reading)) in (self.turn..).zip(gathering.missing()) {
-            self.add(Strand::new(key, &base, reading, turn, false));
+            self.add(Strand::new(key, &base, reading, turn, true));
         }
     }
 
@@ -123,12 +125,12 @@ impl Passages {
         let base: Arc<[Token]> = Arc::from(gathering.prompt.base());
         for (turn, (key, reading)) in gathering.missing().enumerate() {
             if self.strands.len() < MOST_PUT_OFF {
-                self.add(Strand::new(key, &base, reading, turn, true));
+                self.add(Strand::new(key, &base, reading, turn, false));
             }
         }
     }
 
-    /// Whether all that a prompt lacks was put off before.
+    /// Whether all that a prompt lacks is to be computed already.
     pub(super) fn has_put_off(&self, gathering: &Gathering) -> bool {
         gathering.missing().all(|(key, _)| self.is_computing(key))
     }
@@ -157,7 +159,7 @@ impl Passages {
                 return None;
             }
             for (key, reading) in &missing {
-                self.add(Strand::new(*key, &base, *reading, wanted.passages, true));
+                self.add(Strand::new(*key, &base, *reading, wanted.passages, false));
             }
             wanted.passages += 1;
             wanted.bytes += bytes;
@@ -168,13 +170,19 @@ impl Passages {
     /// Puts a strand where its turn is. One that is there already may come to be wanted sooner.
     fn add(&mut self, mut strand: Strand) {
         if let Some(place) = self.strands.iter().position(|other| other.key == strand.key) {
-            if strand.ahead || !self.strands[place].ahead {
+            let known = &mut self.strands[place];
+            known.ahead |= strand.ahead;
+            if known.wanted || !strand.wanted {
                 return;
             }
             let Some(known) = self.strands.remove(place) else { return };
-            strand = Strand { ahead: false, turn: strand.turn, ..known };
+            strand = Strand { wanted: true, turn: strand.turn, ..known };
         }
-        let before = |other: &&Strand| (other.ahead, other.turn) <= (strand.ahead, strand.turn);
+        self.insert(strand);
+    }
+
+    fn insert(&mut self, strand: Strand) {
+        let before = |other: &&Strand| (!other.wanted, other.turn) <= (!strand.wanted, strand.turn);
         let place = self.strands.iter().take_while(before).count();
         self.strands.insert(place, strand);
         self.store.note_unread(self.strands.len());
@@ -182,7 +190,7 @@ impl Passages {
 
     /// Whether something is to be computed; what nobody asked for counts only `ahead`.
     pub(super) fn has_work(&self, ahead: bool) -> bool {
-        self.strands.iter().any(|strand| ahead || !strand.ahead)
+        self.strands.iter().any(|strand| ahead || strand.wanted)
     }
 
     /// Whether a piece is still to be computed.
@@ -192,9 +200,13 @@ impl Passages {
 
     /// Lets go of what nobody wants any more.
     pub(super) fn retain(&mut self, context: &mut Context, wanted: impl Fn(Key) -> bool) {
-        let gone = |strand: &Strand| !strand.ahead && !wanted(strand.key);
-        while let Some(place) = self.strands.iter().position(gone) {
-            self.remove(context, place);
+        let is_left = |strand: &Strand| strand.wanted && !wanted(strand.key);
+        while let Some(place) = self.strands.iter().position(is_left) {
+            if !self.strands[place].ahead {
+                self.remove(context, place);
+            } else if let Some(strand) = self.strands.remove(place) {
+                self.insert(Strand { wanted: false, ..strand });
+            }
         }
     }
 
@@ -207,7 +219,7 @@ impl Passages {
         mut room: usize,
         ahead: bool,
     ) -> Vec<(Part, usize)> {
-        let Some(first) = self.strands.iter().find(|strand| ahead || !strand.ahead) else {
+        let Some(first) = self.strands.iter().find(|strand| ahead || strand.wanted) else {
             return Vec::new();
         };
         if first.base != self.base.tokens {
@@ -222,11 +234,11 @@ impl Passages {
         }
         let mut parts = Vec::new();
         for number in 0..self.strands.len() {
-            if room == 0 || !ahead && self.strands[number].ahead {
+            if room == 0 || !ahead && !self.strands[number].wanted {
                 break;
             }
             let mut sequence = self.sequence_of(context, number);
-            if sequence.is_none() && !ahead && self.begin_anew(context, |strand| strand.ahead) {
+            if sequence.is_none() && !ahead && self.begin_anew(context, |strand| !strand.wanted) {
                 sequence = self.sequence_of(context, number);
             }
             let Some(sequence) = sequence else { continue };
@@ -236,7 +248,7 @@ impl Passages {
             push(batch, sequence, strand.base.len() + strand.computed, &pending[..tokens]);
             parts.push((Part::Strand(strand.key), tokens));
             room -= tokens;
-            if !strand.ahead {
+            if strand.wanted {
                 self.turn = self.turn.max(strand.turn);
             }
         }
@@ -389,10 +401,10 @@ impl Passages {
 }
 
 impl Strand {
-    fn new(key: Key, base: &Arc<[Token]>, reading: Reading<'_>, turn: usize, ahead: bool) -> Self {
+    fn new(key: Key, base: &Arc<[Token]>, reading: Reading<'_>, turn: usize, wanted: bool) -> Self {
         let tokens = [reading.lead, reading.tokens].concat();
         let (base, lead) = (base.clone(), reading.lead.len());
-        Self { key, base, tokens, lead, computed: 0, sequence: None, ahead, turn }
+        Self { key, base, tokens, lead, computed: 0, sequence: None, wanted, ahead: !wanted, turn }
     }
 }
 

@@ -113,6 +113,11 @@ impl Prompt {
         &self.tokens[..self.pieces.first().map_or(0, |piece| piece.place.start)]
     }
 
+    /// Where the last piece ends that lies within the first tokens, so many of them; 0 if none does.
+    pub(super) fn whole_pieces(&self, tokens: usize) -> usize {
+        self.pieces.iter().map(|piece| piece.place.end).take_while(|&end| end <= tokens).last().unwrap_or(0)
+    }
+
     /// Where what comes after the pieces begins.
     pub(super) fn after_pieces(&self) -> usize {
         self.pieces.last().map_or(0, |piece| piece.place.end)

@@ -116,6 +116,8 @@ pub(super) struct WorkerLimits {
     pub(super) tokens: usize,
     /// Bytes of conversations that nobody waits for.
     pub(super) conversation_bytes: usize,
+    /// Whether passages that a prompt lacks may be read by themselves later.
+    pub(super) puts_off: bool,
     /// What chance is taken from.
     pub(super) seed: Option<u64>,
 }
@@ -261,34 +263,40 @@ impl Worker {
         }
     }
 
-    /// Gathers a prompt's passages, or reads it as a whole from where it is not known yet, whichever has fewer tokens to
-    /// compute. What it lacks is then computed when there is time, so that it is there the next time; if it is asked for
-    /// before there was any, it is computed at once. Whoever leaves while passages are looked for is forgotten at once.
+    /// Gathers a prompt's passages, or reads it as a whole from where it is not known yet. Whoever leaves while passages
+    /// are looked for is forgotten at once.
     fn begin(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
         let shared = alike(&self.kept, &prompt.tokens).1.max(self.conversations.shared(&prompt.tokens));
         let passages = self.passages.as_mut().filter(|_| shared < prompt.after_pieces());
         let Some(passages) = passages else { return self.continue_from(slot, prompt, answer) };
-        let looked = passages.look(prompt, || !answer.listener().has_left());
-        if answer.listener().has_left() {
-            self.kept[slot] = Kept::default();
-            return;
-        }
-        let gathering = match looked {
-            Ok(gathering) => gathering,
-            Err(prompt) => return self.continue_from(slot, prompt, answer),
-        };
-        let known = shared.max(gathering.exact());
-        let as_a_whole = gathering.prompt.after_pieces() - known;
-        if gathering.anew() <= as_a_whole || passages.has_put_off(&gathering) {
-            return self.gather(slot, gathering, answer);
-        }
-        passages.want_later(&gathering);
         let is_wanted = || !answer.listener().has_left();
-        let (beginning, sequence) = (gathering.beginning(), self.sequences[slot]);
-        if known > shared && passages.join(&mut self.context, &beginning, sequence, is_wanted) {
-            self.read(slot, gathering.prompt, known, answer);
-        } else {
+        match passages.look(prompt, is_wanted) {
+            _ if !is_wanted() => self.kept[slot] = Kept::default(),
+            Ok(gathering) if is_worth_gathering(&gathering, shared, passages, self.limits.puts_off) => {
+                self.gather(slot, gathering, answer);
+            }
+            Ok(gathering) => self.put_off(slot, gathering, shared, answer),
+            Err(prompt) => self.continue_from(slot, prompt, answer),
+        }
+    }
+
+    /// Reads a prompt as a whole, from behind what is kept of its beginning or what an earlier one has in common with it,
+    /// whichever is more. What it lacks is computed when there is time, so that it is there the next time.
+    fn put_off(&mut self, slot: usize, gathering: Gathering, shared: usize, answer: Answer) {
+        let Some(passages) = &mut self.passages else { return };
+        if self.limits.puts_off {
+            passages.want_later(&gathering);
+        }
+        let is_wanted = || !answer.listener().has_left();
+        let (exact, beginning) = (gathering.exact(), gathering.beginning());
+        let is_joined =
+            exact > shared && passages.join(&mut self.context, &beginning, self.sequences[slot], is_wanted);
+        if is_joined {
+            self.read(slot, gathering.prompt, exact, answer);
+        } else if is_wanted() {
             self.continue_from(slot, gathering.prompt, answer);
+        } else {
+            self.kept[slot] = Kept::default();
         }
     }
 
@@ -388,6 +396,20 @@ impl Worker {
             answer.into_listener().fail(Failure::new(FailureKind::Internal, message));
         }
     }
+}
+
+/// Whether a prompt's passages are gathered, where earlier prompts have so many of its first tokens in common with it.
+/// They are if that takes fewer tokens than to read the rest of it as a whole. Else they are put off, but not twice, unless
+/// that takes much longer; and where nothing can be put off, they are gathered unless an earlier prompt has more of them.
+fn is_worth_gathering(gathering: &Gathering, shared: usize, passages: &Passages, puts_off: bool) -> bool {
+    let (anew, prompt) = (gathering.anew(), &gathering.prompt);
+    let as_a_whole = prompt.after_pieces() - shared.max(gathering.exact());
+    let anyway = if puts_off {
+        anew <= 2 * as_a_whole && passages.has_put_off(gathering)
+    } else {
+        gathering.cached() >= prompt.whole_pieces(shared)
+    };
+    anew <= as_a_whole || anyway
 }
 
 /// Tells those who have nothing to read yet that they are not forgotten, if the last sign of that was a while ago. Tells

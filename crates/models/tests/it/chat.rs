@@ -18,7 +18,7 @@ use testing::models_folder;
 /// One thread: others that share the processors with tests would have two of them wait for each other.
 const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None, keep: KEEP };
 
-const KEEP: Keep = Keep { passages: true, memory_bytes: 64 << 20, disk_bytes: 0 };
+const KEEP: Keep = Keep { passages: true, put_off: false, memory_bytes: 64 << 20, disk_bytes: 0 };
 
 fn path() -> PathBuf {
     let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();

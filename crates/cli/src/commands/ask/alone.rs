@@ -10,7 +10,7 @@ use engine::{Engine, Reader};
 
 use super::{Answer, Ask, Place};
 use crate::settings::Settings;
-use crate::wiring::{self, Wired};
+use crate::wiring::{self, Lasts, Wired};
 
 /// This process.
 pub(super) struct Alone {
@@ -27,7 +27,7 @@ pub(super) struct OwnAnswer {
 impl Alone {
     /// Opens the data folder, and waits until all that is known can be found.
     pub(super) async fn open(settings: &Settings) -> Result<Self, String> {
-        let wired = wiring::server(settings).await?;
+        let wired = wiring::server(settings, Lasts::Briefly).await?;
         let caught_up = wired.follower.caught_up().await;
         caught_up.map_err(|StorageError(reason)| format!("storage: {reason}"))?;
         Ok(Self { wired })

@@ -11,17 +11,15 @@ use std::future::poll_fn;
 use std::io::Write;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use domain::{
     Ask, Citation, DocumentId, Event, Leaving, Model, NewSession, NothingFound, Opening, Outcome, Passage,
-    Principal, Rejection, Scope, Step, TraceId, Usage,
+    Principal, Rejection, Scope, Step, TraceId,
 };
-use engine::{Engine, Reader};
+use engine::Engine;
 use futures::stream::{self, StreamExt};
-use models::chat::{LlamaProvider, Room};
 use serde_json::json;
 
 use super::collection::{Collection, Question, Reference};
@@ -47,10 +45,6 @@ pub(super) struct Asked {
     /// Asks for answers without any documents, to tell what the model knows by itself
     #[arg(long, requires = "answers")]
     pub(super) without_documents: bool,
-    /// Has the models in this process read the passages of each question before it is asked, as a server does while nobody
-    /// asks, so that every answer is one from kept passages
-    #[arg(long, requires = "answers")]
-    read_ahead: bool,
     /// How many questions are asked at once; more than one takes less time in all, but each waits for the others
     #[arg(long, value_name = "N", requires = "answers", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     at_once: u8,
@@ -93,7 +87,6 @@ struct Answer {
     model: Option<Model>,
     passages: Vec<Passage>,
     citations: Vec<Citation>,
-    usage: Usage,
     first_token: Option<Duration>,
     outcome: Option<Outcome>,
 }
@@ -108,13 +101,13 @@ impl Answer {
             Step::Started(model) => self.model = Some(model.clone()),
             Step::Passages(passages) => self.passages.clone_from(&passages.in_prompt),
             Step::Citations(citations) => self.citations = citations.to_vec(),
-            Step::Usage(usage) => self.usage = *usage,
             Step::Ended(ended) => self.outcome = Some(ended.outcome.clone()),
             Step::Accepted(_)
             | Step::Stage(_)
             | Step::Rewritten(_)
             | Step::Reasoning(_)
-            | Step::ToolCall(_) => {}
+            | Step::ToolCall(_)
+            | Step::Usage(_) => {}
         }
     }
 
@@ -166,18 +159,13 @@ impl Verdict {
     }
 }
 
-/// Asks the questions, in their order, of an engine and those of its models that keep passages.
+/// Asks the questions, in their order.
 pub(super) async fn measure(
     asked: &Asked,
     collection: &Collection,
     references: &HashMap<String, Reference>,
-    (engine, keeping): (&Engine, &[Arc<LlamaProvider>]),
+    engine: &Engine,
 ) -> Result<Answers, String> {
-    if asked.read_ahead && keeping.is_empty() {
-        return Err(
-            "--read-ahead: no provider of the settings keeps what it reads (reading = \"kept\")".to_owned()
-        );
-    }
     let mut record = match &asked.record {
         Some(path) => Some(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?),
         None => None,
@@ -185,19 +173,13 @@ pub(super) async fn measure(
     let earlier = asked.against.as_deref().map(Earlier::read).transpose()?.unwrap_or_default();
     let mut answers = Answers::default();
     let questions = asked.questions(collection).into_iter();
-    let ask = async |question: &Question| {
-        if asked.read_ahead {
-            read_ahead(engine, keeping, &question.text).await?;
-        }
-        ask(engine, &question.text).await.map_err(|rejection| rejection.to_string())
-    };
-    let asking = stream::iter(questions.map(async |question| (question, ask(question).await)));
+    let asking = stream::iter(questions.map(async |question| (question, ask(engine, &question.text).await)));
     let mut asking = pin!(asking.buffered(asked.at_once.into()));
     while let Some((question, answer)) = asking.next().await {
         let reference = references.get(&question.id);
         let reference =
             reference.ok_or_else(|| format!("answers.jsonl: nothing for question {:?}", question.id))?;
-        let answer = answer.map_err(|reason| format!("{:?}: {reason}", question.text))?;
+        let answer = answer.map_err(|rejection| format!("{:?}: {rejection}", question.text))?;
         if let Some(Outcome::Failed(failure)) = &answer.outcome {
             return Err(format!("{:?}: {}", question.text, failure.message));
         }
@@ -213,33 +195,6 @@ pub(super) async fn measure(
 
 /// Asks as a client does who waits for the end.
 async fn ask(engine: &Engine, text: &str) -> Result<Answer, Rejection> {
-    let (began, mut answer) = (Instant::now(), Answer::default());
-    let mut reader = submit(engine, text).await?;
-    while let Some(batch) = poll_fn(|context| reader.poll_next(context)).await {
-        batch.iter().for_each(|event| answer.take(event, began));
-    }
-    Ok(answer)
-}
-
-/// Has models read the passages that a question is answered from. Whoever asks for that leaves as soon as it is known
-/// which these are.
-async fn read_ahead(engine: &Engine, keeping: &[Arc<LlamaProvider>], text: &str) -> Result<(), String> {
-    let (began, mut answer) = (Instant::now(), Answer::default());
-    let mut reader = submit(engine, text).await.map_err(|rejection| rejection.to_string())?;
-    while answer.passages.is_empty()
-        && let Some(batch) = poll_fn(|context| reader.poll_next(context)).await
-    {
-        batch.iter().for_each(|event| answer.take(event, began));
-    }
-    drop(reader);
-    let request = Arc::new(engine::about(answer.passages));
-    for model in keeping {
-        model.read_ahead(request.clone(), Room::Made).await.map_err(|failure| failure.message)?;
-    }
-    Ok(())
-}
-
-async fn submit(engine: &Engine, text: &str) -> Result<Reader, Rejection> {
     let who = Principal::local();
     let session = engine.start_session(&who, NewSession::default()).await?.id;
     let question = domain::Question {
@@ -258,7 +213,12 @@ async fn submit(engine: &Engine, text: &str) -> Result<Reader, Rejection> {
         key: None,
         trace: TraceId::random(),
     };
-    engine.submit(&who, ask).await
+    let (began, mut answer) = (Instant::now(), Answer::default());
+    let mut reader = engine.submit(&who, ask).await?;
+    while let Some(batch) = poll_fn(|context| reader.poll_next(context)).await {
+        batch.iter().for_each(|event| answer.take(event, began));
+    }
+    Ok(answer)
 }
 
 fn recorded(question: &Question, answer: &Answer, verdict: &Verdict) -> serde_json::Value {
@@ -274,8 +234,6 @@ fn recorded(question: &Question, answer: &Answer, verdict: &Verdict) -> serde_js
         "fact_is_given": verdict.fact_is_given,
         "cited": answer.citations.iter().map(|citation| citation.number).collect::<Vec<_>>(),
         "rightly_cited": verdict.cited.1,
-        "prompt_tokens": answer.usage.input,
-        "cached_tokens": answer.usage.cached,
         "first_token_ms": verdict.first_token.as_millis(),
         "passages": passages.collect::<Vec<_>>(),
     })

@@ -16,7 +16,7 @@ use super::progress::size;
 use crate::ahead::Outcome;
 use crate::logging;
 use crate::settings::{Environment, Reading, Settings, StorageKind};
-use crate::wiring::{Knowledge, chat_model};
+use crate::wiring::{Knowledge, Lasts, chat_model};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -48,7 +48,7 @@ pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -
     let knowledge = Knowledge::open(settings)?;
     let runtime = Runtime::new()?;
     for (name, own) in keeping {
-        let model = Arc::new(chat_model(name, own, settings));
+        let model = Arc::new(chat_model(name, own, settings, Lasts::Briefly));
         runtime.block_on(read(name, &knowledge, model, warm.collection.as_deref()))?;
     }
     Ok(())

@@ -247,7 +247,12 @@ mod tests {
     #[test]
     fn what_is_served_from_memory_counts_as_used_in_its_file_too() {
         let folder = tempfile::tempdir().unwrap();
-        let keep = Keep { passages: true, memory_bytes: 1 << 20, disk_bytes: 3 * disk::size(&state()) };
+        let keep = Keep {
+            passages: true,
+            put_off: false,
+            memory_bytes: 1 << 20,
+            disk_bytes: 3 * disk::size(&state()),
+        };
         let mut store = Store::open(Some(folder.path().to_owned()), keep, Arc::default());
         (1..=3).for_each(|number| store.put(key(number), &state()));
         assert!(store.find(key(1)).is_some());
@@ -260,7 +265,8 @@ mod tests {
     #[test]
     fn memory_and_files_stay_within_their_bytes_whatever_comes() {
         let folder = tempfile::tempdir().unwrap();
-        let keep = Keep { passages: true, memory_bytes: 100 * SIZE, disk_bytes: 200 * SIZE as u64 };
+        let keep =
+            Keep { passages: true, put_off: false, memory_bytes: 100 * SIZE, disk_bytes: 200 * SIZE as u64 };
         let counts: Arc<Counts> = Arc::default();
         let mut store = Store::open(Some(folder.path().to_owned()), keep, counts.clone());
         for number in 0..10_000 {

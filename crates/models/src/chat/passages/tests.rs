@@ -35,7 +35,7 @@ impl Bench {
         let mut sequences: Vec<_> = context.sequences().collect();
         let shape = shape_of(&mut context, [sequences[0], sequences[1]]).unwrap();
         let (whole, joined) = (sequences.pop().unwrap(), sequences.pop().unwrap());
-        let keep = Keep { passages: true, memory_bytes: 64 << 20, disk_bytes: 1 << 30 };
+        let keep = Keep { passages: true, put_off: false, memory_bytes: 64 << 20, disk_bytes: 1 << 30 };
         let store = Store::open(folder.map(PathBuf::from), keep, Arc::default());
         let passages = Passages::new(shape, Key::of_model(&["a model"]), store, sequences).unwrap();
         Self { context, passages, whole, joined }
@@ -251,5 +251,25 @@ fn what_is_put_off_is_bounded() {
         assert_eq!(bench.passages.has_put_off(&gathering), 3 * (number + 1) <= MOST_PUT_OFF);
     }
     assert_eq!(bench.passages.strands.len(), MOST_PUT_OFF);
+    assert!(bench.passages.has_work(true) && !bench.passages.has_work(false), "nobody waits for it");
+}
+
+#[test]
+fn what_is_to_be_computed_anyway_stays_when_whoever_waits_for_it_leaves() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    let [anyway, first_anyway, wanted_alone] = PASSAGES.map(|passage| {
+        let prompt = prompt(&weights, &[passage]);
+        bench.passages.look(prompt, || true).unwrap_or_else(|_| panic!("it has a piece"))
+    });
+    bench.passages.want_later(&anyway);
+    bench.passages.want(&anyway);
+    bench.passages.want(&first_anyway);
+    bench.passages.want_later(&first_anyway);
+    bench.passages.want(&wanted_alone);
+    assert_eq!(bench.passages.strands.len(), 3);
+    bench.passages.retain(&mut bench.context, |_| false);
+    assert!(bench.passages.has_put_off(&anyway) && bench.passages.has_put_off(&first_anyway));
+    assert!(!bench.passages.has_put_off(&wanted_alone));
     assert!(bench.passages.has_work(true) && !bench.passages.has_work(false), "nobody waits for it");
 }
