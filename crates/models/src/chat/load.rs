@@ -82,10 +82,8 @@ impl Loading {
             );
         }
         let tokens = window.saturating_mul(WINDOWS);
-        let Keep { put_off, memory_bytes, disk_bytes, .. } = self.limits.keep;
+        let Keep { put_off: puts_off, memory_bytes, .. } = self.limits.keep;
         let conversation_bytes = memory_bytes / 2;
-        // Where nothing can be kept, it would be read in vain.
-        let puts_off = put_off && (memory_bytes > 0 || disk_bytes > 0);
         WorkerLimits { window, tokens, conversation_bytes, puts_off, seed: self.limits.seed }
     }
 

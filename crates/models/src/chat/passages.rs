@@ -33,7 +33,7 @@ pub(super) const STRANDS: usize = 16;
 /// Tokens of the context for the base and the strands.
 pub(super) const TOKENS: usize = 2_048;
 
-/// Strands beyond which nothing is put off: what a prompt lacks that is read as a whole is then not kept this time.
+/// Strands beyond which nothing is put off.
 const MOST_PUT_OFF: usize = 128;
 
 /// What was computed before, and what is being computed.
@@ -124,15 +124,18 @@ impl Passages {
     pub(super) fn want_later(&mut self, gathering: &Gathering) {
         let base: Arc<[Token]> = Arc::from(gathering.prompt.base());
         for (turn, (key, reading)) in gathering.missing().enumerate() {
-            if self.strands.len() < MOST_PUT_OFF {
+            // What cannot be kept would be read in vain.
+            let can_be_kept = self.store.can_hold(self.shape.bytes(reading.tokens.len()) as u64);
+            if self.strands.len() < MOST_PUT_OFF && can_be_kept {
                 self.add(Strand::new(key, &base, reading, turn, false));
             }
         }
     }
 
-    /// Whether all that a prompt lacks is to be computed already.
-    pub(super) fn has_put_off(&self, gathering: &Gathering) -> bool {
-        gathering.missing().all(|(key, _)| self.is_computing(key))
+    /// Whether what a prompt lacks can be put off: some of it was not yet, and there is room for that.
+    pub(super) fn can_put_off(&self, gathering: &Gathering) -> bool {
+        let new = gathering.missing().filter(|(key, _)| !self.is_computing(*key)).count();
+        new > 0 && self.strands.len() + new <= MOST_PUT_OFF
     }
 
     /// Begins to compute, when there is time, what a prompt with these pieces in any order would lack; tells what that is,
@@ -188,7 +191,7 @@ impl Passages {
         self.store.note_unread(self.strands.len());
     }
 
-    /// Whether something is to be computed; what nobody asked for counts only `ahead`.
+    /// Whether something is to be computed; what nobody waits for counts only `ahead`.
     pub(super) fn has_work(&self, ahead: bool) -> bool {
         self.strands.iter().any(|strand| ahead || strand.wanted)
     }
@@ -210,7 +213,7 @@ impl Passages {
         }
     }
 
-    /// Adds to a batch what is computed next, at most so many tokens; what nobody asked for only `ahead`. All that are
+    /// Adds to a batch what is computed next, at most so many tokens; what nobody waits for only `ahead`. All that are
     /// computed at once come after the same base.
     pub(super) fn fill(
         &mut self,

@@ -399,15 +399,19 @@ impl Worker {
 }
 
 /// Whether a prompt's passages are gathered, where earlier prompts have so many of its first tokens in common with it.
-/// They are if that takes fewer tokens than to read the rest of it as a whole. Else they are put off, but not twice, unless
-/// that takes much longer; and where nothing can be put off, they are gathered unless an earlier prompt has more of them.
+/// They are if that takes no more tokens than to read the rest of it as a whole. Else they are put off, if that is possible
+/// and they were not put off before, or if to gather them takes much longer; and where nothing is ever put off, they are
+/// gathered unless an earlier prompt has more of them. That two prompts begin alike within a passage does not count: the
+/// passage itself is not known.
 fn is_worth_gathering(gathering: &Gathering, shared: usize, passages: &Passages, puts_off: bool) -> bool {
     let (anew, prompt) = (gathering.anew(), &gathering.prompt);
-    let as_a_whole = prompt.after_pieces() - shared.max(gathering.exact());
+    let shared_pieces = prompt.whole_pieces(shared);
+    let known = shared_pieces.max(shared.min(prompt.base().len())).max(gathering.exact());
+    let as_a_whole = prompt.after_pieces() - known;
     let anyway = if puts_off {
-        anew <= 2 * as_a_whole && passages.has_put_off(gathering)
+        anew <= 2 * as_a_whole && !passages.can_put_off(gathering)
     } else {
-        gathering.cached() >= prompt.whole_pieces(shared)
+        gathering.cached() >= shared_pieces
     };
     anew <= as_a_whole || anyway
 }

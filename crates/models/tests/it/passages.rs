@@ -115,6 +115,16 @@ async fn a_prompt_of_which_nothing_is_kept_is_read_as_a_whole_and_kept_when_ther
 }
 
 #[tokio::test]
+async fn nothing_is_put_off_of_a_prompt_whose_only_passage_begins_like_another_one() {
+    let provider = provider(PUTTING_OFF, None);
+    for seed in 1..4 {
+        let (_, input, cached) = ask(&provider, request("What is a log?", long_passages(seed, 1, 60))).await;
+        assert!(input - cached > 60, "nobody has read it: {input} {cached}");
+        assert_eq!(provider.standing().kept.unwrap().unread, 0);
+    }
+}
+
+#[tokio::test]
 async fn what_is_kept_of_the_first_passage_serves_where_the_rest_is_read_as_a_whole() {
     let whole = provider(Limits { keep: Keep { passages: false, ..KEEP }, ..LIMITS }, None);
     let provider = provider(PUTTING_OFF, None);
@@ -135,7 +145,7 @@ async fn what_was_put_off_is_read_when_it_is_asked_for_again_though_there_was_no
     ask(&provider, request("Hi", Vec::new())).await;
     let mut long = provider.stream(Arc::new(request("What is a log?", long_passages(1, 9, 800))));
     while long.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
-    let mut asked = long_passages(2, 4, 60);
+    let mut asked = long_passages(2, 4, 100);
     let mut anew = Vec::new();
     for _ in 0..3 {
         let request = Request { max_tokens: 2, ..request("What is a mutex?", asked.clone()) };

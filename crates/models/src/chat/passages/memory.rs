@@ -54,6 +54,11 @@ impl Memory {
         self.bytes as u64 + bytes <= self.most_bytes as u64
     }
 
+    /// Whether so many bytes fit at all.
+    pub(super) fn can_hold(&self, bytes: u64) -> bool {
+        bytes <= self.most_bytes as u64
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

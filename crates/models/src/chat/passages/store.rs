@@ -142,6 +142,11 @@ impl Store {
         }
     }
 
+    /// Whether a state of so many bytes can be kept at all.
+    pub(crate) fn can_hold(&self, bytes: u64) -> bool {
+        self.memory.can_hold(bytes) || self.files.as_ref().is_some_and(|files| bytes <= files.most_bytes)
+    }
+
     fn remember(&mut self, key: Key, state: &Arc<State>) {
         self.memory.put(key, state.clone());
         self.counts.memory_bytes.store(self.memory.bytes() as u64, Ordering::Relaxed);

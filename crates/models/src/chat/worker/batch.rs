@@ -153,8 +153,9 @@ impl Worker {
 
     fn go_on_with_passage(&mut self, part: Part, tokens: usize) {
         let Some(passages) = &mut self.passages else { return };
-        let Some((key, state)) = passages.go_on(&mut self.context, part, tokens) else { return };
-        self.gathering.iter_mut().flatten().for_each(|gathering| gathering.take(key, &state));
+        if let Some((key, state)) = passages.go_on(&mut self.context, part, tokens) {
+            self.gathering.iter_mut().flatten().for_each(|gathering| gathering.take(key, &state));
+        }
         (0..self.gathering.len()).for_each(|slot| self.join(slot));
     }
 
