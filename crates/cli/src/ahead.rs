@@ -41,8 +41,9 @@ pub(crate) struct Outcome {
     pub(crate) read: usize,
     /// Passages that are too long for the model.
     pub(crate) too_long: usize,
-    /// What is kept of these.
+    /// What is kept of these, and of those that were kept already.
     bytes: u64,
+    held: u64,
     /// There was no room to keep the rest.
     pub(crate) full: bool,
 }
@@ -148,6 +149,9 @@ impl ReadAhead {
         room: Room,
         outcome: &mut Outcome,
     ) -> Result<(), Trouble> {
+        // Half of the room is theirs, whatever is left there of other models and of documents that are gone.
+        let theirs = self.model.most_kept_bytes() / 2;
+        let room = if outcome.bytes + outcome.held < theirs { Room::Made } else { room };
         match self.read_together(passages, room).await? {
             // Each by itself may fit.
             Ahead::TooLong if passages.len() > 1 => {
@@ -173,9 +177,10 @@ impl ReadAhead {
     fn note(&self, passages: &[Passage], ahead: Ahead, outcome: &mut Outcome) {
         outcome.passages += passages.len();
         match ahead {
-            Ahead::Kept(Read { passages, bytes, too_long }) => {
+            Ahead::Kept(Read { passages, bytes, held, too_long }) => {
                 outcome.read += passages;
                 outcome.bytes += bytes;
+                outcome.held += held;
                 outcome.too_long += too_long;
                 // More would take the place of what was just read.
                 outcome.full |= outcome.bytes >= self.model.most_kept_bytes();
@@ -195,6 +200,7 @@ impl Outcome {
             read: self.read + more.read,
             too_long: self.too_long + more.too_long,
             bytes: self.bytes + more.bytes,
+            held: self.held + more.held,
             full: self.full || more.full,
         }
     }

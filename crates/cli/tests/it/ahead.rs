@@ -115,6 +115,23 @@ async fn a_server_that_has_given_up_reading_ahead_says_why() {
 }
 
 #[tokio::test]
+async fn what_is_left_of_documents_that_are_gone_does_not_keep_others_from_being_read() {
+    let fake = FakeModel::start().await;
+    let (gone, home) = (home_with_pages(), Home::new());
+    home.write("wiki/cisterns.md", "# Cisterns\n\nA cistern collects rain below the yard.\n");
+    let models = models(&gone);
+    let little =
+        [("WELLSPRING__MODELS__KEPT_DISK_BYTES", "4000000"), ("WELLSPRING__MODELS__KEPT_MEMORY_BYTES", "0")];
+    let variables = [&embedding_by(&fake)[..], &keeping(&models), &little].concat();
+    assert_eq!(gone.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+    let warmed = gone.run(&["models", "warm"], &variables).await;
+    assert!(warmed.err.contains("there is no room to keep the rest"), "{}", warmed.err);
+    assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+    assert_eq!(passages_read(&home.run(&["models", "warm"], &variables).await), 1);
+    assert_eq!(passages_read(&home.run(&["models", "warm"], &variables).await), 0, "it is kept");
+}
+
+#[tokio::test]
 async fn where_there_is_no_room_what_is_new_takes_the_place_of_what_was_used_longest_ago() {
     let fake = FakeModel::start().await;
     let home = home_with_pages();

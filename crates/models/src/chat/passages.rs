@@ -152,12 +152,14 @@ impl Passages {
             // Behind its lead it may be too long, and yet serve where it is the first one.
             let readings = [prompt.as_first(piece), prompt.as_follower(piece)].into_iter();
             let fitting = readings.filter(|reading| base.len() + reading.len() <= TOKENS);
-            let missing = fitting.map(|reading| (key.of_reading(reading), reading));
-            let missing: Vec<_> = missing.filter(|(key, _)| !self.store.has(*key)).collect();
+            let fitting = fitting.map(|reading| (key.of_reading(reading), reading));
+            let (held, missing): (Vec<_>, Vec<_>) = fitting.partition(|(key, _)| self.store.has(*key));
+            let bytes_of = |readings: usize| (readings * self.shape.bytes(piece.place.len())) as u64;
+            wanted.held += bytes_of(held.len());
             if missing.is_empty() {
                 continue;
             }
-            let bytes = (missing.len() * self.shape.bytes(piece.place.len())) as u64;
+            let bytes = bytes_of(missing.len());
             if room == Room::Left && !self.store.has_room(wanted.bytes + bytes) {
                 return None;
             }

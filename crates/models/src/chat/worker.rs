@@ -64,6 +64,8 @@ pub struct Read {
     pub passages: usize,
     /// What is kept of them.
     pub bytes: u64,
+    /// What was kept of them and of the others before.
+    pub held: u64,
     /// So many are too long to be kept, and were not read.
     pub too_long: usize,
 }

@@ -230,7 +230,11 @@ async fn what_is_read_ahead_is_there_when_it_is_asked_about() {
     let provider = provider(LIMITS, None);
     let about = || Arc::new(request("", passages()));
     assert_eq!(read(&provider.read_ahead(about(), Room::Left).await), Some(3));
-    assert_eq!(provider.read_ahead(about(), Room::Left).await, Ok(Ahead::Kept(Read::default())));
+    let again = provider.read_ahead(about(), Room::Left).await;
+    assert!(
+        matches!(again, Ok(Ahead::Kept(Read { passages: 0, bytes: 0, held: 1.., too_long: 0 }))),
+        "{again:?}"
+    );
     for turns in 0..3 {
         let mut turned = passages();
         turned.rotate_left(turns);

@@ -232,7 +232,7 @@ fn what_is_too_long_behind_its_lead_serves_as_the_first_one() {
     prompt.pieces[0].lead = vec![prompt.tokens[0]; TOKENS - length + 1];
     let read = bench.passages.want_ahead(&prompt, Room::Left).unwrap();
     let bytes = bench.passages.shape.bytes(prompt.pieces[0].place.len()) as u64;
-    assert_eq!(read, Read { passages: 1, bytes, too_long: 0 });
+    assert_eq!(read, Read { passages: 1, bytes, held: 0, too_long: 0 });
     assert!(bench.passages.look(prompt.clone(), || true).is_ok());
     prompt.pieces.push(prompt.pieces[0].clone());
     assert!(bench.passages.look(prompt, || true).is_err(), "a prompt that it follows in is read as a whole");
