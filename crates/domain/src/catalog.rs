@@ -139,6 +139,8 @@ pub struct Piece {
     pub chunk: Chunk,
     /// Its words.
     pub text: String,
+    /// The document's words right before it, few of them.
+    pub before: String,
     /// Its document, without the text.
     pub document: Document,
 }
@@ -146,7 +148,7 @@ pub struct Piece {
 impl Piece {
     /// The passage that it is when it was found, with the cosine of question and passage.
     pub fn into_passage(self, score: f32) -> Passage {
-        let Self { chunk, text, document } = self;
+        let Self { chunk, text, before, document } = self;
         let url = match (document.url, chunk.anchor) {
             (Some(url), Some(anchor)) => Some(format!("{url}#{anchor}")),
             (url, _) => url,
@@ -163,6 +165,7 @@ impl Piece {
             lines: Some(chunk.lines),
             chars: None,
             text: without_blank_lines_around(&text).to_owned(),
+            before: without_blank_lines_around(&before).to_owned(),
             score,
         }
     }

@@ -180,7 +180,7 @@ fn at(passage: &Passage, run: Range<usize>) -> Passage {
         let first = first + char_count(&text[..cut_start]);
         (first, first + char_count(cut))
     });
-    Passage { text: cut.to_owned(), lines, chars, ..passage.clone() }
+    Passage { text: cut.to_owned(), before: String::new(), lines, chars, ..passage.clone() }
 }
 
 #[cfg(test)]
@@ -205,6 +205,7 @@ pub(crate) mod tests {
             lines: Some((10, 10 + line_ends(text.trim()))),
             chars: None,
             text: text.to_owned(),
+            before: String::new(),
             score: 0.5,
         }
     }

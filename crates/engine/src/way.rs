@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Accepted, Cause, Ended, Failure, FinishReason, Found, NothingFound, Outcome, Passages, Provider, Scope,
-    Step, StorageError, Text,
+    Accepted, Cause, Ended, Failure, FinishReason, Found, NothingFound, Outcome, Passage, Passages, Provider,
+    Scope, Step, StorageError, Text,
 };
 
 use crate::Engine;
@@ -81,7 +81,8 @@ impl Engine {
         // Also told if none of what was looked at came to be a passage: whoever watches sees that the model is next.
         if candidates > 0 {
             let found = u32::try_from(count).unwrap_or(u32::MAX);
-            *passages = Passages { found, in_prompt: request.passages.clone() };
+            let logged = |passage: &Passage| Passage { before: String::new(), ..passage.clone() };
+            *passages = Passages { found, in_prompt: request.passages.iter().map(logged).collect() };
             writer.append(&mut vec![Step::Passages(Box::new(passages.clone()))]).await?;
         }
         let stream = work.provider.stream(Arc::new(request));

@@ -104,6 +104,7 @@ impl<'a> Selection<'a> {
             lines: Some(piece.lines),
             chars: Some(piece.chars),
             text: self.text[piece.bytes.clone()].to_owned(),
+            before: String::new(),
             score: candidate.cosine.unwrap_or(0.0).clamp(0.0, 1.0),
         }
     }

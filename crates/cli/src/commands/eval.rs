@@ -13,10 +13,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use ingest::chunk::{Budget, Strategy};
 use retrieval::{Fusion, HybridRetriever};
 
 use super::{ConfigFlag, print};
-use crate::settings::{Environment, Flags, RerankKind, Settings, Sources};
+use crate::settings::{Chunking, Environment, Flags, RerankKind, Settings, Sources};
 use crate::wiring;
 use answers::Asked;
 use collection::Collection;
@@ -49,6 +50,9 @@ pub(super) struct Eval {
     /// Measures what is found for the questions of conversations, as asked, rewritten, and as people rewrote them
     #[arg(long, conflicts_with_all = ["parts", "split", "answers"])]
     dialogues: bool,
+    /// How many tokens a chunk has at most where documents are cut along their structure; otherwise as many as a server's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    chunk_tokens: Option<u16>,
     #[command(flatten)]
     asked: Asked,
 }
@@ -80,8 +84,8 @@ pub(super) fn run(eval: &Eval, environment: &Environment) -> Result<(), Box<dyn 
 
 async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> Result<Report, String> {
     let embedder = wiring::embedder(settings)?;
-    let chunking = settings.ingest.chunking;
-    let library = Library::fill(&collection.documents, chunking, Arc::clone(&embedder)).await?;
+    let strategy = strategy(eval, settings)?;
+    let library = Library::fill(&collection.documents, strategy, Arc::clone(&embedder)).await?;
     let default = fusion(settings);
     let retriever = |library: &Library, fusion| {
         HybridRetriever::new(library.catalog(), library.index(), Arc::clone(&embedder), fusion)
@@ -102,7 +106,7 @@ async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> R
     let answers = if eval.asked.answers {
         let references = Collection::references(&eval.folder)?;
         let asked = if eval.asked.without_documents {
-            Library::fill(&[], chunking, Arc::clone(&embedder)).await?
+            Library::fill(&[], strategy, Arc::clone(&embedder)).await?
         } else {
             library.clone()
         };
@@ -129,9 +133,25 @@ async fn measure_dialogues(eval: &Eval, settings: &Settings) -> Result<dialogues
     let (documents, ids) = Collection::documents(&eval.folder)?;
     let dialogues = dialogues::read(&eval.folder, &ids)?;
     let embedder = wiring::embedder(settings)?;
-    let library = Library::fill(&documents, settings.ingest.chunking, Arc::clone(&embedder)).await?;
+    let library = Library::fill(&documents, strategy(eval, settings)?, Arc::clone(&embedder)).await?;
     let retriever = HybridRetriever::new(library.catalog(), library.index(), embedder, fusion(settings));
     dialogues::measure(collection::name_of(&eval.folder), &dialogues, &retriever).await
+}
+
+/// Documents are cut as the settings say, into chunks of another size if one is given.
+fn strategy(eval: &Eval, settings: &Settings) -> Result<Strategy, String> {
+    let usual = Budget::default();
+    match (settings.ingest.chunking, eval.chunk_tokens.map(usize::from)) {
+        (Chunking::Structure, None) => Ok(Strategy::Structure(usual)),
+        (Chunking::Structure, Some(most)) => {
+            Ok(Strategy::Structure(Budget { most, least: usual.least.min(most) }))
+        }
+        (Chunking::Words, None) => Ok(Strategy::Words),
+        (Chunking::Words, Some(_)) => {
+            Err("--chunk-tokens needs ingest.chunking = \"structure\": chunks of words have one size"
+                .to_owned())
+        }
+    }
 }
 
 /// The order that the settings have.

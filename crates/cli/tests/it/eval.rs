@@ -47,6 +47,23 @@ async fn people_get_a_table() {
 }
 
 #[tokio::test]
+async fn documents_can_be_cut_into_smaller_chunks() {
+    let home = collection("");
+    let text = "Apples are red. ".repeat(60);
+    home.write("corpus.jsonl", &json!({"_id": "d1", "title": "Apples", "text": text}).to_string());
+    home.write("queries.jsonl", r#"{"_id": "q1", "text": "red apples"}"#);
+    home.write("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n");
+    let fake = FakeModel::start().await;
+    let chunks = async |arguments: &[&str]| {
+        let ran = home.run(&[&["eval", ".", "--json"], arguments].concat(), &embedding_counts(&fake)).await;
+        let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
+        report["chunks"].as_u64().unwrap()
+    };
+    let (usual, small) = (chunks(&[]).await, chunks(&["--chunk-tokens", "40"]).await);
+    assert!(usual < small, "{usual} {small}");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_collection_is_told_with_its_line() {
     for (file, text, words) in [
         ("corpus.jsonl", "{\"_id\": \"d1\", \"text\": \"red\"}\n{\"_id\": 2}\n", "corpus.jsonl, line 2: "),
@@ -135,6 +152,10 @@ async fn half_of_the_questions_or_a_few_of_them_can_be_asked() {
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&report["answers"], &report["f1"]), (&json!(2), &json!(0.4)), "{}", ran.err);
     let (ran, _) = eval_answers(references, &["--half", "odd", "--most", "1"]).await;
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["answers"], &report["f1"]), (&json!(1), &json!(0.8)), "{}", ran.err);
+    let unanswerable = references.replace("\"answers\": [\"none\"]", "\"answerable\": false");
+    let (ran, _) = eval_answers(&unanswerable, &["--half", "odd", "--answerable"]).await;
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&report["answers"], &report["f1"]), (&json!(1), &json!(0.8)), "{}", ran.err);
     let (ran, _) = eval_answers(references, &[]).await;

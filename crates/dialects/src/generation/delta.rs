@@ -273,6 +273,7 @@ mod tests {
             lines,
             chars: None,
             text: "The text.".to_owned(),
+            before: String::new(),
             score: 0.5,
         };
         let in_prompt = vec![passage(Some("a.md"), Some((3, 4))), passage(None, None)];

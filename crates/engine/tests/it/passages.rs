@@ -124,6 +124,19 @@ async fn given_of_four(least_share: f32) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_stands_before_a_passage_is_told_to_the_model_and_to_nobody_else() {
+    let found = Passage { before: "Sessions are kept.".to_owned(), ..passage("a", SESSIONS) };
+    let mut world = world(&Arc::new(ScriptedRetriever::finding(vec![found.clone()])));
+    let session = world.session().await;
+    let mut reader = world.ask(session, "When does a session expire?", None).await.expect("it is admitted");
+    let call = world.calls.next().await;
+    assert_eq!(call.request().passages, std::slice::from_ref(&found));
+    call.finish();
+    let logged = passages_of(&read_all(&mut reader).await).map(|passages| passages.in_prompt.clone());
+    assert_eq!(logged, Some(vec![Passage { before: String::new(), ..found }]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn passages_are_cut_to_the_budget() {
     let long = "Nothing of note is here. ".repeat(40) + "The port is 8080. " + &"Nor here. ".repeat(40);
     let retriever = Arc::new(ScriptedRetriever::finding(vec![passage("long", &long)]));

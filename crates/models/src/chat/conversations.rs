@@ -3,6 +3,7 @@
 //! bytes.
 
 use super::llama::Token;
+use super::prompt::{Piece, Prompt};
 
 /// So many tokens are worth not to be read again.
 const WORTH_KEEPING: usize = 16;
@@ -17,6 +18,8 @@ pub(super) struct Conversations {
 /// A conversation, up to where it was computed.
 pub(super) struct Resting {
     pub(super) tokens: Vec<Token>,
+    /// The passages among them that were read behind their leads.
+    pub(super) gathered: Vec<Piece>,
     /// In llama.cpp's own form.
     pub(super) state: Vec<u8>,
 }
@@ -28,18 +31,18 @@ impl Conversations {
     }
 
     /// How many of a prompt's first tokens the best of them has.
-    pub(super) fn shared(&self, prompt: &[Token]) -> usize {
-        self.resting.iter().map(|resting| shared(&resting.tokens, prompt)).max().unwrap_or(0)
+    pub(super) fn shared(&self, prompt: &Prompt) -> usize {
+        self.resting.iter().map(|resting| resting.shared(prompt)).max().unwrap_or(0)
     }
 
     /// The one that has most of a prompt's first tokens. It stays if it has a good deal more: then it is another
     /// conversation that only begins alike.
-    pub(super) fn take(&mut self, prompt: &[Token], restore: impl FnOnce(&Resting)) {
-        let best = (0..self.resting.len()).max_by_key(|&number| shared(&self.resting[number].tokens, prompt));
+    pub(super) fn take(&mut self, prompt: &Prompt, restore: impl FnOnce(&Resting)) {
+        let best = (0..self.resting.len()).max_by_key(|&number| self.resting[number].shared(prompt));
         let Some(best) = best else { return };
         let resting = self.resting.remove(best);
         restore(&resting);
-        let shared = shared(&resting.tokens, prompt);
+        let shared = resting.shared(prompt);
         let more = resting.tokens.len() - shared;
         if more > shared || more > WORTH_KEEPING {
             self.resting.push(resting);
@@ -70,16 +73,24 @@ impl Conversations {
 }
 
 impl Resting {
+    /// How many of a prompt's first tokens it has.
+    pub(super) fn shared(&self, prompt: &Prompt) -> usize {
+        shared(&self.tokens, &self.gathered, prompt)
+    }
+
     fn bytes(&self) -> usize {
-        self.state.len() + size_of_val(self.tokens.as_slice()) + size_of::<Self>()
+        let leads: usize = self.gathered.iter().map(|piece| size_of_val(piece.lead.as_slice())).sum();
+        self.state.len() + size_of_val(self.tokens.as_slice()) + leads + size_of::<Self>()
     }
 }
 
 /// So many of the first tokens are the same. The last one of a prompt has always to be computed: what follows it is the
-/// answer.
-pub(super) fn shared(computed: &[Token], prompt: &[Token]) -> usize {
-    let prompt = &prompt[..prompt.len().saturating_sub(1)];
-    computed.iter().zip(prompt).take_while(|(a, b)| a == b).count()
+/// answer. A passage that was read behind its lead serves only where it would be read behind the same.
+pub(super) fn shared(computed: &[Token], gathered: &[Piece], prompt: &Prompt) -> usize {
+    let tokens = &prompt.tokens[..prompt.tokens.len().saturating_sub(1)];
+    let same = computed.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+    let other = gathered.iter().find(|piece| !prompt.pieces.contains(piece));
+    other.map_or(same, |other| same.min(other.place.start))
 }
 
 #[cfg(test)]
@@ -87,7 +98,11 @@ mod tests {
     use super::*;
 
     fn resting(tokens: &[Token]) -> Resting {
-        Resting { tokens: tokens.to_vec(), state: vec![0; 1_000] }
+        Resting { tokens: tokens.to_vec(), gathered: Vec::new(), state: vec![0; 1_000] }
+    }
+
+    fn prompt(tokens: &[Token]) -> Prompt {
+        Prompt { tokens: tokens.to_vec(), pieces: Vec::new(), answer_tokens: 1 }
     }
 
     fn conversations(most: usize, tokens: &[&[Token]]) -> Conversations {
@@ -96,9 +111,9 @@ mod tests {
         conversations
     }
 
-    fn taken(conversations: &mut Conversations, prompt: &[Token]) -> Option<Vec<Token>> {
+    fn taken(conversations: &mut Conversations, tokens: &[Token]) -> Option<Vec<Token>> {
         let mut taken = None;
-        conversations.take(prompt, |resting| taken = Some(resting.tokens.clone()));
+        conversations.take(&prompt(tokens), |resting| taken = Some(resting.tokens.clone()));
         taken
     }
 
@@ -109,7 +124,7 @@ mod tests {
     #[test]
     fn a_conversation_that_goes_on_leaves_and_one_that_begins_alike_stays() {
         let mut conversations = conversations(4, &[&[1, 2, 9, 9], &[1, 2, 3, 4, 5], &[7]]);
-        assert_eq!(conversations.shared(&[1, 2, 3, 4, 6, 7]), 4);
+        assert_eq!(conversations.shared(&prompt(&[1, 2, 3, 4, 6, 7])), 4);
         assert_eq!(taken(&mut conversations, &[1, 2, 3, 4, 6, 7]), Some(vec![1, 2, 3, 4, 5]));
         assert_eq!(all(&conversations), [&[1, 2, 9, 9][..], &[7]]);
         assert_eq!(taken(&mut conversations, &[1, 8]), Some(vec![1, 2, 9, 9]));
@@ -130,7 +145,7 @@ mod tests {
         conversations.put(resting(&[1, 2]));
         conversations.put(resting(&[3]));
         assert_eq!(all(&conversations), [&[1, 2][..], &[3]]);
-        conversations.put(Resting { tokens: vec![4], state: vec![0; 9_000] });
+        conversations.put(Resting { state: vec![0; 9_000], ..resting(&[4]) });
         assert_eq!(all(&conversations).len(), 2);
         assert!(conversations.bytes() <= 2_200);
         for number in 10..1_000 {
@@ -141,7 +156,25 @@ mod tests {
 
     #[test]
     fn the_last_token_of_a_prompt_is_always_computed() {
-        assert_eq!((shared(&[1, 2, 3], &[1, 2, 3]), shared(&[1, 2, 3], &[1]), shared(&[1], &[])), (2, 0, 0));
-        assert_eq!(conversations(4, &[]).shared(&[1]), 0);
+        let shared = |tokens: &[Token]| resting(&[1, 2, 3]).shared(&prompt(tokens));
+        assert_eq!((shared(&[1, 2, 3]), shared(&[1]), shared(&[])), (2, 0, 0));
+        assert_eq!(conversations(4, &[]).shared(&prompt(&[1])), 0);
+    }
+
+    #[test]
+    fn a_passage_that_was_read_behind_its_lead_serves_only_behind_the_same() {
+        let piece = |place, lead: &[Token]| Piece { place, lead: lead.to_vec() };
+        let with = |second: &[Token], third: &[Token]| Prompt {
+            pieces: vec![piece(1..3, &[]), piece(3..5, second), piece(5..7, third)],
+            ..prompt(&[1, 2, 3, 4, 5, 6, 7, 8, 9])
+        };
+        let followers = |prompt: &Prompt| prompt.pieces[1..].to_vec();
+        let gathered =
+            Resting { gathered: followers(&with(&[10], &[11])), ..resting(&[1, 2, 3, 4, 5, 6, 7, 8]) };
+        assert_eq!(gathered.shared(&with(&[10], &[11])), 8);
+        assert_eq!(gathered.shared(&with(&[10], &[12])), 5);
+        assert_eq!(gathered.shared(&with(&[12], &[11])), 3, "the first passage is behind none");
+        let whole = resting(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(whole.shared(&with(&[12], &[12])), 8, "it was read behind all that stands before it");
     }
 }

@@ -2,13 +2,16 @@
 
 use super::conversations::shared;
 use super::llama::Token;
+use super::prompt::{Piece, Prompt};
 
 /// The tokens of one sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kept {
     /// What was computed, and what is to be.
     pub(super) tokens: Vec<Token>,
-    /// So many of them were computed.
+    /// The passages among them that were read behind their leads.
+    pub(super) gathered: Vec<Piece>,
+    /// So many tokens were computed.
     pub(super) computed: usize,
     /// So many there may come to be.
     pub(super) most: usize,
@@ -22,8 +25,9 @@ impl Kept {
 }
 
 /// The sequence that has most of a prompt's first tokens, and how many.
-pub(super) fn alike(kept: &[Kept], prompt: &[Token]) -> (usize, usize) {
-    let shares = kept.iter().map(|kept| shared(&kept.tokens[..kept.computed], prompt)).enumerate();
+pub(super) fn alike(kept: &[Kept], prompt: &Prompt) -> (usize, usize) {
+    let share = |kept: &Kept| shared(&kept.tokens[..kept.computed], &kept.gathered, prompt);
+    let shares = kept.iter().map(share).enumerate();
     shares.rev().max_by_key(|(_, shared)| *shared).unwrap_or((0, 0))
 }
 
@@ -38,12 +42,14 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_running_prompt_serves_as_far_as_it_was_computed() {
-        let running = Kept { tokens: vec![1, 2, 9], computed: 3, most: 10 };
-        let begun = Kept { tokens: vec![1, 2, 3, 4], computed: 1, most: 20 };
+        let running = Kept { tokens: vec![1, 2, 9], computed: 3, most: 10, ..Kept::default() };
+        let begun = Kept { tokens: vec![1, 2, 3, 4], computed: 1, most: 20, ..Kept::default() };
         let kept = [Kept::default(), begun, running];
-        assert_eq!(alike(&kept, &[1, 2, 3, 4, 5]), (2, 2));
-        assert_eq!(alike(&kept, &[7]), (0, 0));
-        assert_eq!(alike(&[], &[7]), (0, 0));
+        let prompt =
+            |tokens: &[Token]| Prompt { tokens: tokens.to_vec(), pieces: Vec::new(), answer_tokens: 1 };
+        assert_eq!(alike(&kept, &prompt(&[1, 2, 3, 4, 5])), (2, 2));
+        assert_eq!(alike(&kept, &prompt(&[7])), (0, 0));
+        assert_eq!(alike(&[], &prompt(&[7])), (0, 0));
         assert_eq!((reserved(&kept), kept[1].pending()), (30, &[2, 3, 4][..]));
     }
 }

@@ -16,9 +16,10 @@ const SHORTEST_ANSWER: usize = 16;
 /// What stands before a question that passages come with.
 const QUESTION: &str = "Answer this question from the passages:\n";
 
-/// What a passage is read behind, after its title and under its own heading. In a prompt, most passages come after one
-/// from the same document, and what a model makes of them rests on that more than on anything else; `docs/models.md`
-/// tells what was tried. It states nothing, so that there is little in it that an answer could repeat.
+/// The last of what a passage is read behind, after its title and under its own heading. In a prompt, most passages come
+/// after others from the same document, and what a model makes of them rests on that more than on anything else. So a
+/// passage is read behind what stands before it there and then this, which states nothing and keeps the two apart;
+/// `docs/models.md` tells what was tried.
 const LEAD: &str = ": an overview, and what the other parts are about.";
 
 /// What the model is given, and how long its answer may be.
@@ -161,7 +162,8 @@ fn tokens(
             let place = tokens.len();
             tokens.extend(vocabulary.tokens(words, Parse::Plain).ok_or_else(unsayable)?);
             if let Text::Piece { lead, .. } = text {
-                let lead = vocabulary.tokens(lead, Parse::Plain).ok_or_else(unsayable)?;
+                // What is not in the prompt does not fail it.
+                let lead = vocabulary.tokens(lead, Parse::Plain).unwrap_or_default();
                 pieces.push(Piece { place: place..tokens.len(), lead });
             }
         }
@@ -177,8 +179,10 @@ fn unsayable() -> Failure {
 /// A passage without a number: it is the same in every prompt, and models of this size do not name passages by numbers.
 fn quote(passage: &Passage) -> Text {
     let quoted = |passage: &Passage| format!("Passage{}", passage.quoted());
-    let lead = Passage { text: format!("{}{LEAD}", passage.title), ..passage.clone() };
-    Text::Piece { words: quoted(passage), lead: quoted(&lead) }
+    let instead = |text: &str| quoted(&Passage { text: text.to_owned(), ..passage.clone() });
+    let before = if passage.before.is_empty() { String::new() } else { instead(&passage.before) };
+    let lead = before + &instead(&format!("{}{LEAD}", passage.title));
+    Text::Piece { words: quoted(passage), lead }
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ use domain::{Failure, FailureKind, Request};
 use tokio::sync::oneshot::Sender;
 
 use super::answer::{Answer, Listener};
-use super::conversations::{Conversations, Resting, shared};
+use super::conversations::{Conversations, Resting};
 use super::crowd::Threads;
 use super::kept::{Kept, alike, reserved};
 use super::llama::{Batch, Context, Sequence};
 use super::passages::{Gathering, Passages};
-use super::prompt::Prompt;
+use super::prompt::{Piece, Prompt};
 use super::sampler::Sampler;
 use super::template::Template;
 pub(super) use batch::BATCH;
@@ -268,7 +268,7 @@ impl Worker {
     /// Gathers a prompt's passages, or reads it as a whole from where it is not known yet. Whoever leaves while passages
     /// are looked for is forgotten at once.
     fn begin(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
-        let shared = alike(&self.kept, &prompt.tokens).1.max(self.conversations.shared(&prompt.tokens));
+        let shared = alike(&self.kept, &prompt).1.max(self.conversations.shared(&prompt));
         let passages = self.passages.as_mut().filter(|_| shared < prompt.after_pieces());
         let Some(passages) = passages else { return self.continue_from(slot, prompt, answer) };
         let is_wanted = || !answer.listener().has_left();
@@ -294,7 +294,7 @@ impl Worker {
         let is_joined =
             exact > shared && passages.join(&mut self.context, &beginning, self.sequences[slot], is_wanted);
         if is_joined {
-            self.read(slot, gathering.prompt, exact, answer);
+            self.read(slot, gathering.prompt, (exact, Vec::new()), answer);
         } else if is_wanted() {
             self.continue_from(slot, gathering.prompt, answer);
         } else {
@@ -304,35 +304,42 @@ impl Worker {
 
     /// Reads a prompt from where it differs from all that were read before.
     fn continue_from(&mut self, slot: usize, prompt: Prompt, answer: Answer) {
-        let (running, shared) = alike(&self.kept, &prompt.tokens);
-        let restored = if self.conversations.shared(&prompt.tokens) > shared {
+        let (running, shared) = alike(&self.kept, &prompt);
+        let restored = if self.conversations.shared(&prompt) > shared {
             self.restore(slot, &prompt)
         } else if self.context.weights().keeps_every_token() {
             self.context.share(self.sequences[running], self.sequences[slot], shared);
-            shared
+            (shared, self.kept[running].gathered.clone())
         } else {
-            0
+            (0, Vec::new())
         };
         self.read(slot, prompt, restored, answer);
     }
 
-    /// Reads a prompt whose first tokens are in its sequence, so many of them.
-    fn read(&mut self, slot: usize, prompt: Prompt, restored: usize, mut answer: Answer) {
+    /// Reads a prompt whose first tokens are in its sequence, so many of them; some come from where these passages were
+    /// gathered.
+    fn read(&mut self, slot: usize, prompt: Prompt, restored: (usize, Vec<Piece>), mut answer: Answer) {
+        let (restored, mut gathered) = restored;
+        gathered.retain(|piece| piece.place.start < restored);
         answer.count_prompt(prompt.tokens.len(), restored);
         self.kept[slot].computed = restored;
+        self.kept[slot].gathered = gathered;
         self.kept[slot].tokens = prompt.tokens;
         self.answers[slot] = Some(answer);
     }
 
-    /// Puts what a conversation has in common with a prompt into a sequence, and tells how many tokens that is.
-    fn restore(&mut self, slot: usize, prompt: &Prompt) -> usize {
+    /// Puts what a conversation has in common with a prompt into a sequence, and tells how many tokens that is, and which
+    /// passages the conversation has gathered.
+    fn restore(&mut self, slot: usize, prompt: &Prompt) -> (usize, Vec<Piece>) {
         let (context, sequence) = (&mut self.context, self.sequences[slot]);
-        let mut restored = 0;
-        self.conversations.take(&prompt.tokens, |conversation| {
-            let common = shared(&conversation.tokens, &prompt.tokens);
+        let mut restored = (0, Vec::new());
+        self.conversations.take(prompt, |conversation| {
+            let common = conversation.shared(prompt);
             let is_there = context.restore(sequence, &conversation.state);
             let is_cut = common == conversation.tokens.len() || is_there && context.cut(sequence, common);
-            restored = if is_there && is_cut { common } else { 0 };
+            if is_there && is_cut {
+                restored = (common, conversation.gathered.clone());
+            }
         });
         restored
     }
@@ -347,7 +354,7 @@ impl Worker {
             && self.conversations.may_have(bytes)
             && let Some(state) = self.context.state(self.sequences[slot])
         {
-            self.conversations.put(Resting { tokens: kept.tokens, state });
+            self.conversations.put(Resting { tokens: kept.tokens, gathered: kept.gathered, state });
         }
         self.context.cut(self.sequences[slot], 0);
     }
@@ -382,6 +389,7 @@ impl Worker {
             answer.count_prompt(prompt.tokens.len(), 0);
         }
         self.kept[slot].computed = if joined { prompt.after_pieces() } else { 0 };
+        self.kept[slot].gathered = if joined { prompt.pieces[1..].to_vec() } else { Vec::new() };
         self.kept[slot].tokens = prompt.tokens;
     }
 
@@ -411,7 +419,7 @@ fn is_worth_gathering(gathering: &Gathering, shared: usize, passages: &Passages,
     let known = shared_pieces.max(shared.min(prompt.base().len())).max(gathering.exact());
     let as_a_whole = prompt.after_pieces() - known;
     let anyway = if puts_off {
-        anew <= 2 * as_a_whole && !passages.can_put_off(gathering)
+        anew <= 3 * as_a_whole && !passages.can_put_off(gathering)
     } else {
         gathering.cached() >= shared_pieces
     };

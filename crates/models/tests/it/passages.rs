@@ -188,6 +188,28 @@ async fn a_passage_that_was_changed_is_read_anew() {
 }
 
 #[tokio::test]
+async fn a_passage_that_follows_others_is_read_anew_when_what_stands_before_it_was_changed() {
+    let provider = provider(LIMITS, None);
+    let found = |before: &str| -> Vec<Passage> {
+        passages().into_iter().map(|passage| Passage { before: before.to_owned(), ..passage }).collect()
+    };
+    let asked = async |passages| {
+        let (_, input, cached) = ask(&provider, request("Which port is it?", passages)).await;
+        input - cached
+    };
+    asked(found("Threads share memory.")).await;
+    // In another order, so that it is no conversation that goes on.
+    let mut swapped = found("Threads share memory.");
+    swapped.swap(1, 2);
+    assert!(asked(swapped).await < 30, "only the question was read");
+    let followers = passages().split_off(1);
+    let tokens = followers.iter().map(|passage| provider.count_tokens(&passage.text) as u64).sum::<u64>();
+    // What is kept of the first one serves: it is read behind nothing.
+    let anew = asked(found("Threads share files.")).await;
+    assert!((tokens..tokens + 80).contains(&anew), "{tokens} {anew}");
+}
+
+#[tokio::test]
 async fn what_was_kept_in_files_serves_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (answer, ..) =

@@ -199,6 +199,7 @@ impl TryFrom<PassageRecord> for Passage {
             lines: record.lines,
             chars: record.chars,
             text: record.text,
+            before: String::new(),
             score: record.score,
         })
     }

@@ -10,6 +10,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::documents;
 use crate::sqlite::uuid;
 
+/// Bytes of what stands before a chunk: about as many as a short paragraph has.
+const BEFORE: usize = 400;
+
+/// Characters in which a word ends.
+const LONGEST_WORD: usize = 40;
+
 /// The chunks with these ids, in this order; those that are gone are left out.
 pub(super) fn find(db: &Connection, who: &Principal, chunks: &[ChunkId]) -> rusqlite::Result<Vec<Piece>> {
     let mut find = db.prepare_cached(&format!(
@@ -24,8 +30,8 @@ pub(super) fn find(db: &Connection, who: &Principal, chunks: &[ChunkId]) -> rusq
             Ok((row.get(0)?, documents::from_row(row)?.document, from_row(row, documents::WIDTH)?))
         });
         let Some((number, document, chunk)) = found.optional()? else { continue };
-        let text = words.read(number, &chunk.bytes)?;
-        pieces.push(Piece { chunk, text, document });
+        let (before, text) = words.read(number, &chunk.bytes)?;
+        pieces.push(Piece { chunk, text, before, document });
     }
     Ok(pieces)
 }
@@ -37,8 +43,8 @@ struct Words<'db> {
 }
 
 impl Words<'_> {
-    /// A piece of the text of the document with this number.
-    fn read(&mut self, document: i64, bytes: &Range<usize>) -> rusqlite::Result<String> {
+    /// A piece of the text of the document with this number, behind the last words before it.
+    fn read(&mut self, document: i64, bytes: &Range<usize>) -> rusqlite::Result<(String, String)> {
         let text = match &mut self.open {
             Some(text) => {
                 text.reopen(document)?;
@@ -46,11 +52,25 @@ impl Words<'_> {
             }
             None => self.open.insert(self.db.blob_open("main", "texts", "body", document, true)?),
         };
-        let mut words = vec![0; bytes.len()];
-        text.read_at_exact(&mut words, bytes.start)?;
+        let start = bytes.start.saturating_sub(BEFORE);
+        let mut before = vec![0; bytes.end.max(start) - start];
+        text.read_at_exact(&mut before, start)?;
+        let words = before.split_off(bytes.start - start);
         // Ranges were checked when the document was filed.
-        Ok(String::from_utf8(words).unwrap_or_default())
+        Ok((last_words(&before, start > 0), String::from_utf8(words).unwrap_or_default()))
     }
+}
+
+/// A text without the character, and the word, that it may begin within.
+fn last_words(bytes: &[u8], is_cut: bool) -> String {
+    let is_within_a_character = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let first = bytes.iter().take_while(is_within_a_character).count();
+    let text = str::from_utf8(&bytes[first..]).unwrap_or_default().trim_end();
+    // Not every script has spaces, and not every text has words.
+    let mut begun = text.char_indices().take(if is_cut { LONGEST_WORD } else { 0 });
+    let end = begun.find(|(_, character)| character.is_whitespace()).map_or(0, |(at, _)| at);
+    let text = &text[end..];
+    text.strip_prefix(' ').unwrap_or(text).to_owned()
 }
 
 /// The columns of a chunk, as `from_row` reads them.

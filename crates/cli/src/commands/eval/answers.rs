@@ -39,6 +39,9 @@ pub(super) struct Asked {
     /// Which questions are asked for answers: those on even or on odd lines, counted from 0
     #[arg(long, value_enum, requires = "answers")]
     half: Option<Half>,
+    /// Asks for answers only to questions that the documents answer
+    #[arg(long, requires = "answers")]
+    answerable: bool,
     /// How many questions are asked for answers at most, taken evenly from all of them
     #[arg(long, value_name = "N", requires = "answers", value_parser = clap::value_parser!(u32).range(1..))]
     most: Option<u32>,
@@ -66,15 +69,23 @@ enum Half {
 }
 
 impl Asked {
-    fn questions<'a>(&self, collection: &'a Collection) -> Vec<&'a Question> {
+    fn questions<'a>(
+        &self,
+        collection: &'a Collection,
+        references: &HashMap<String, Reference>,
+    ) -> Vec<&'a Question> {
         let in_half = |line: usize| match self.half {
             Some(Half::Even) => line.is_multiple_of(2),
             Some(Half::Odd) => !line.is_multiple_of(2),
             None => true,
         };
+        // What has no reference is told when it is asked.
+        let is_answerable =
+            |question: &Question| references.get(&question.id).is_none_or(|reference| reference.answerable);
         let questions = collection.questions.iter().enumerate();
+        let questions = questions.filter(|(line, _)| in_half(*line)).map(|(_, question)| question);
         let questions: Vec<_> =
-            questions.filter(|(line, _)| in_half(*line)).map(|(_, question)| question).collect();
+            questions.filter(|question| !self.answerable || is_answerable(question)).collect();
         let most = self.most.map_or(questions.len(), |most| questions.len().min(most as usize));
         (0..most).map(|place| questions[place * questions.len() / most]).collect()
     }
@@ -172,7 +183,7 @@ pub(super) async fn measure(
     };
     let earlier = asked.against.as_deref().map(Earlier::read).transpose()?.unwrap_or_default();
     let mut answers = Answers::default();
-    let questions = asked.questions(collection).into_iter();
+    let questions = asked.questions(collection, references).into_iter();
     let asking = stream::iter(questions.map(async |question| (question, ask(engine, &question.text).await)));
     let mut asking = pin!(asking.buffered(asked.at_once.into()));
     while let Some((question, answer)) = asking.next().await {

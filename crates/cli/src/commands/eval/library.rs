@@ -9,13 +9,12 @@ use domain::{
     Catalog, Chunk, ChunkKind, Document, Embedder, Index, Metadata, NewDocument, Principal, Source,
     StorageError, Timestamp, TokenCounter, Urgency,
 };
-use ingest::chunk::{self, Budget, ChunkType, Strategy};
+use ingest::chunk::{self, ChunkType, Strategy};
 use ingest::{names, parse};
 use retrieval::{EmbeddedIndex, Follower};
 use storage::Knowledge;
 
 use super::collection::Entry;
-use crate::settings::Chunking;
 
 /// Documents filed, or chunks embedded, at once.
 const AT_ONCE: usize = 256;
@@ -35,7 +34,7 @@ impl Library {
     /// Takes in documents.
     pub(super) async fn fill(
         documents: &[Entry],
-        chunking: Chunking,
+        strategy: Strategy,
         embedder: Arc<dyn Embedder>,
     ) -> Result<Self, String> {
         let count_tokens = embedder.token_counter().await.map_err(|failure| failure.message)?;
@@ -47,7 +46,7 @@ impl Library {
             took: Duration::ZERO,
         };
         let began = Instant::now();
-        library.file(documents, chunking, &count_tokens).await.map_err(reason)?;
+        library.file(documents, strategy, &count_tokens).await.map_err(reason)?;
         library.embed(embedder.as_ref()).await?;
         library.publish(embedder.model()).await.map_err(reason)?;
         library.took = began.elapsed();
@@ -65,13 +64,9 @@ impl Library {
     async fn file(
         &mut self,
         documents: &[Entry],
-        chunking: Chunking,
+        strategy: Strategy,
         count_tokens: &TokenCounter,
     ) -> Result<(), StorageError> {
-        let strategy = match chunking {
-            Chunking::Structure => Strategy::Structure(Budget::default()),
-            Chunking::Words => Strategy::Words,
-        };
         for entries in documents.chunks(AT_ONCE) {
             let documents: Vec<_> =
                 entries.iter().map(|entry| document(entry, strategy, count_tokens)).collect();

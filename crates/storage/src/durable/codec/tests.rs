@@ -148,6 +148,7 @@ fn passage() -> impl Strategy<Value = Passage> {
                 lines,
                 chars,
                 text,
+                before: String::new(),
                 score,
             }
         },

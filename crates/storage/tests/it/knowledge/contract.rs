@@ -34,6 +34,7 @@ on_disk_and_in_memory!(
     lists_are_newest_first_and_count_everything,
     a_root_is_known_by_its_paths_and_digests,
     pieces_come_in_the_order_they_were_asked_for,
+    a_piece_has_the_last_words_before_it,
     nobody_sees_what_another_tenant_has,
     what_is_filed_together_is_filed_wholly_or_not_at_all,
     a_chunk_that_lacks_a_vector_is_found_until_it_has_one,
@@ -75,14 +76,15 @@ async fn a_document_comes_back_as_it_was_filed(knowledge: &Knowledge) {
     );
     let mut bare = new.document.clone();
     bare.text.clear();
-    let piece = |chunk: &Chunk, text: &str| Piece {
+    let piece = |chunk: &Chunk, text: &str, before: &str| Piece {
         chunk: chunk.clone(),
         text: text.to_owned(),
+        before: before.to_owned(),
         document: bare.clone(),
     };
     assert_eq!(
         pieces(knowledge, &new).await,
-        [piece(&new.chunks[0], "Über naïve Leute"), piece(&new.chunks[1], "日本 🙂")]
+        [piece(&new.chunks[0], "Über naïve Leute", ""), piece(&new.chunks[1], "日本 🙂", "Über naïve Leute")]
     );
     assert!(find(knowledge, &document("other", &[])).await.is_none());
 }
@@ -214,6 +216,19 @@ async fn pieces_come_in_the_order_they_were_asked_for(knowledge: &Knowledge) {
     let asked = [one.chunks[1].id, gone, two.chunks[0].id, one.chunks[0].id, one.chunks[1].id];
     let pieces = knowledge.pieces(&who(), &asked).await.unwrap();
     assert_eq!(pieces.iter().map(|piece| piece.text.as_str()).collect::<String>(), "bcab");
+}
+
+async fn a_piece_has_the_last_words_before_it(knowledge: &Knowledge) {
+    let (words, letters) = ("some more words ".repeat(100), "日本".repeat(200));
+    let new = document("long", &["first", &words, "second", &letters, "third"]);
+    put(knowledge, &new).await;
+    let pieces = pieces(knowledge, &new).await;
+    let before: Vec<_> = pieces.iter().map(|piece| piece.before.as_str()).collect();
+    assert_eq!(before[..2], ["", "first"]);
+    let is_whole = ["some", "more", "words"].iter().any(|word| before[2].starts_with(word));
+    assert!(words.trim_end().ends_with(before[2]) && is_whole, "whole words: {:?}", before[2]);
+    assert!((380..=400).contains(&before[2].len()), "{}", before[2].len());
+    assert!(letters.ends_with(before[4]) && before[4].len() > 390, "whole characters: {:?}", before[4]);
 }
 
 async fn nobody_sees_what_another_tenant_has(knowledge: &Knowledge) {
