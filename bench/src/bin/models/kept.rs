@@ -1,6 +1,6 @@
 //! How long the first token takes through the whole server, finding included, when a question is about five passages:
-//! all of them read before, three of them, none, and where every prompt is read as a whole. Documents are made up, with
-//! passages of about 80 tokens, five on a subject, and nothing is asked twice.
+//! all of them read before, three of them, none, and where every prompt is read as a whole. Documents are made up, each a
+//! passage of about 80 tokens, five on a subject, and nothing is asked twice.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -114,20 +114,15 @@ fn own_models(folder: &Path) {
     }
 }
 
-/// Writes the passages on a subject, each a section of a document, so many of them in one that is read before.
+/// Writes the passages on a subject, so many of them where they are read before.
 fn write(folder: &Path, subject: usize, read: usize) {
-    let name = name(subject);
-    let section = |(number, says): (usize, &&str)| {
-        format!("\n## Note {subject}-{number}\n\nAbout the {name} it is known that {says}.\n")
-    };
-    let sections: Vec<_> = SAYINGS.iter().enumerate().map(section).collect();
-    for (collection, sections) in [("read", &sections[..read]), ("unread", &sections[read..])] {
-        let folder = folder.join(collection);
+    for (number, says) in SAYINGS.iter().enumerate() {
+        let folder = folder.join(if number < read { "read" } else { "unread" });
         fs::create_dir_all(&folder).expect("a folder for documents");
-        if !sections.is_empty() {
-            let text = format!("# The {name}\n{}", sections.concat());
-            fs::write(folder.join(format!("{subject}.md")), text).expect("a document");
-        }
+        let name = name(subject);
+        let text =
+            format!("# The {name}\n\nAbout the {name} it is known that {says}. Note {subject}-{number}.\n");
+        fs::write(folder.join(format!("{subject}-{number}.md")), text).expect("a document");
     }
 }
 
