@@ -1,6 +1,6 @@
 //! How long the first token takes through the whole server, finding included, when a question is about five passages:
-//! all of them read before, three of them, none, and where every prompt is read as a whole. Documents are made up, each a
-//! passage of about 80 tokens, five on a subject, and nothing is asked twice.
+//! all of them read before, three of them, none, and where every prompt is read as a whole. Documents are made up, their
+//! sections passages of about 80 tokens, five on a subject, and nothing is asked twice.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -114,15 +114,21 @@ fn own_models(folder: &Path) {
     }
 }
 
-/// Writes the passages on a subject, so many of them where they are read before.
+/// Writes the passages on a subject as sections of a document, so many of them where they are read before.
 fn write(folder: &Path, subject: usize, read: usize) {
-    for (number, says) in SAYINGS.iter().enumerate() {
-        let folder = folder.join(if number < read { "read" } else { "unread" });
+    let name = name(subject);
+    let section = |(number, says)| {
+        format!("## Note {number} on the {name}\n\nAbout the {name} it is known that {says}.\n\n")
+    };
+    let sections: Vec<String> = SAYINGS.iter().enumerate().map(section).collect();
+    let (read, unread) = sections.split_at(read);
+    for (collection, sections) in [("read", read), ("unread", unread)] {
+        let folder = folder.join(collection);
         fs::create_dir_all(&folder).expect("a folder for documents");
-        let name = name(subject);
-        let text =
-            format!("# The {name}\n\nAbout the {name} it is known that {says}. Note {subject}-{number}.\n");
-        fs::write(folder.join(format!("{subject}-{number}.md")), text).expect("a document");
+        if !sections.is_empty() {
+            let text = format!("# The {name}\n\n{}", sections.concat());
+            fs::write(folder.join(format!("{subject}.md")), text).expect("a document");
+        }
     }
 }
 
