@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    AheadState, Catalog, Changes, ChunkId, Failure, Passage, Principal, Provider, ReadingAhead, StorageError,
+    AheadState, Catalog, Changes, ChunkId, Failure, Indexed, Passage, Principal, Provider, ReadingAhead,
+    StorageError,
 };
 use models::chat::{Ahead, LlamaProvider, Read, Room};
 use tokio::time::sleep;
@@ -106,11 +107,7 @@ impl ReadAhead {
         loop {
             let changes = self.catalog.changes_since(self.revision, &self.embedder, CHUNKS).await;
             let Changes { revision, more, added, .. } = changes?;
-            let mut chunks: BTreeMap<Principal, Vec<ChunkId>> = BTreeMap::new();
-            for indexed in added {
-                chunks.entry(indexed.who).or_default().push(indexed.chunk);
-            }
-            for (who, chunks) in chunks {
+            for (who, chunks) in by_owner(added) {
                 if outcome.full {
                     break;
                 }
@@ -126,6 +123,21 @@ impl ReadAhead {
             self.revision = revision;
             if !more {
                 return Ok(outcome);
+            }
+        }
+    }
+
+    /// How many passages `read` will look at, if there is room for all.
+    pub(crate) async fn count(&self, collection: Option<&str>) -> Result<usize, Trouble> {
+        let (mut counted, mut revision) = (0, self.revision);
+        loop {
+            let changes = self.catalog.changes_since(revision, &self.embedder, CHUNKS).await?;
+            for (who, chunks) in by_owner(changes.added) {
+                counted += self.passages(&who, &chunks, collection).await?.len();
+            }
+            revision = changes.revision;
+            if !changes.more {
+                return Ok(counted);
             }
         }
     }
@@ -190,6 +202,14 @@ impl ReadAhead {
             Ahead::Never => {}
         }
     }
+}
+
+fn by_owner(added: Vec<Indexed>) -> BTreeMap<Principal, Vec<ChunkId>> {
+    let mut chunks: BTreeMap<Principal, Vec<ChunkId>> = BTreeMap::new();
+    for indexed in added {
+        chunks.entry(indexed.who).or_default().push(indexed.chunk);
+    }
+    chunks
 }
 
 impl Outcome {

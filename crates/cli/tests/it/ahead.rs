@@ -165,6 +165,26 @@ async fn where_there_is_no_room_what_is_new_takes_the_place_of_what_was_used_lon
     assert!(kept["disk_bytes"].as_u64() <= Some(4_000_000), "{kept}");
 }
 
+#[tokio::test]
+async fn warming_a_collection_reads_its_documents_alone_and_one_without_any_is_a_mistake() {
+    let fake = FakeModel::start().await;
+    let home = Home::new();
+    home.write("wiki/cisterns.md", "# Cisterns\n\nA cistern collects rain below the yard.\n");
+    home.write("code/pumps.md", "# Pumps\n\nA pump lifts water from a well.\n");
+    let models = models(&home);
+    let variables = [&embedding_by(&fake)[..], &keeping(&models)].concat();
+    for folder in ["wiki", "code"] {
+        let taken = home.run(&["ingest", folder, "--collection", folder], &variables).await;
+        assert_eq!(taken.code, Some(0), "{}", taken.err);
+    }
+    let warmed = home.run(&["models", "warm", "--collection", "code"], &variables).await;
+    assert_eq!(passages_read(&warmed), 1);
+    assert!(warmed.err.contains("local: 1 passages to look at\n"), "{}", warmed.err);
+    let mistaken = home.run(&["models", "warm", "--collection", "cods"], &variables).await;
+    assert_eq!(mistaken.code, Some(1), "{}", mistaken.err);
+    assert!(mistaken.err.contains("there are no documents in the collection \"cods\""), "{}", mistaken.err);
+}
+
 /// A process that begins with its question knows its model's tokens all the same: what it is given is what was read.
 #[tokio::test]
 async fn whoever_asks_without_a_server_is_given_what_was_read_ahead_whole() {

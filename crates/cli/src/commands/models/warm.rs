@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use domain::Provider;
@@ -60,21 +60,29 @@ async fn read(
     model: Arc<models::chat::LlamaProvider>,
     collection: Option<&str>,
 ) -> Result<(), String> {
+    let failed = |reason| format!("{name}: {reason}");
+    let mut ahead = knowledge.read_ahead(model.clone());
+    let total = ahead.count(collection).await.map_err(failed)?;
+    if let (0, Some(collection)) = (total, collection) {
+        return Err(format!("there are no documents in the collection \"{collection}\""));
+    }
     let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
     let tell = |outcome: &Outcome| {
         if is_terminal {
-            eprint!("\r\x1b[K{name}: {} passages, {} of them read", outcome.passages, outcome.read);
+            eprint!("\r\x1b[K{name}: {}", line(outcome.passages, outcome.read, total, began.elapsed()));
             // Whoever closed standard error does not want to see it.
             let _ = io::stderr().flush();
         }
     };
     tell(&Outcome::default());
-    let outcome = knowledge.read_ahead(model.clone()).read(collection, Room::Left, tell).await;
+    if !is_terminal {
+        eprintln!("{name}: {total} passages to look at");
+    }
+    let outcome = ahead.read(collection, Room::Left, tell).await;
     if is_terminal {
         eprint!("\r\x1b[K");
     }
-    let Outcome { passages, read, too_long, full, .. } =
-        outcome.map_err(|reason| format!("{name}: {reason}"))?;
+    let Outcome { passages, read, too_long, full, .. } = outcome.map_err(failed)?;
     let kept = model.standing().kept.unwrap_or_default();
     let (bytes, took) = (size(kept.disk_bytes), duration(began.elapsed()));
     eprintln!("{name}: {passages} passages, {read} of them read in {took}; {bytes} are kept");
@@ -85,4 +93,34 @@ async fn read(
         eprintln!("{name}: there is no room to keep the rest: raise models.kept_disk_bytes");
     }
     Ok(())
+}
+
+/// How far it is. The rest takes less than it says where some of that is kept already.
+fn line(passages: usize, read: usize, total: usize, elapsed: Duration) -> String {
+    // What is filed meanwhile is read too.
+    let total = total.max(passages);
+    let mut line = format!("{passages} of {total} passages, {read} of them read");
+    if read > 0 {
+        let left = elapsed.mul_f64((total - passages) as f64 / read as f64);
+        line.push_str(&format!(", at most {} left", duration(left)));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_is_done_and_how_long_the_rest_takes_at_most() {
+        let expected = "50 of 90 passages, 20 of them read, at most 1 min 0 s left";
+        assert_eq!(line(50, 20, 90, Duration::from_secs(30)), expected);
+        assert_eq!(line(0, 0, 90, Duration::ZERO), "0 of 90 passages, 0 of them read");
+    }
+
+    #[test]
+    fn more_than_were_there_at_first_are_no_trouble() {
+        let expected = "12 of 12 passages, 12 of them read, at most 0.0 s left";
+        assert_eq!(line(12, 12, 9, Duration::from_secs(30)), expected);
+    }
 }
