@@ -85,6 +85,11 @@ impl Answer {
         self.counted = Counted { input, cached, output: 0 };
     }
 
+    /// Notes that so much of it has to be computed anew after all.
+    pub(super) fn count_lost(&mut self, tokens: usize) {
+        self.counted.cached = self.counted.cached.saturating_sub(tokens);
+    }
+
     pub(super) fn listener(&self) -> &Listener {
         &self.listener
     }

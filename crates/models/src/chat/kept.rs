@@ -1,11 +1,14 @@
 //! What the sequences hold that answers are written in, and how much of it a new prompt has in common with it.
 
+use std::collections::VecDeque;
+
 use super::conversations::shared;
 use super::llama::Token;
+use super::passages::KeptPart;
 use super::prompt::{Piece, Prompt};
 
 /// The tokens of one sequence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub(super) struct Kept {
     /// What was computed, and what is to be.
     pub(super) tokens: Vec<Token>,
@@ -13,6 +16,8 @@ pub(super) struct Kept {
     pub(super) gathered: Vec<Piece>,
     /// So many tokens were computed.
     pub(super) computed: usize,
+    /// What is kept of the rest, and becomes part of it once all before that is computed.
+    pub(super) further: VecDeque<KeptPart>,
     /// So many there may come to be.
     pub(super) most: usize,
 }
@@ -20,7 +25,23 @@ pub(super) struct Kept {
 impl Kept {
     /// The tokens that are to be computed next.
     pub(super) fn pending(&self) -> &[Token] {
-        &self.tokens[self.computed..]
+        let end = self.further.front().map_or(self.tokens.len(), |part| part.place.start);
+        &self.tokens[self.computed..end]
+    }
+
+    /// Whether so many of them are all that there are.
+    pub(super) fn ends_with(&self, pending: usize) -> bool {
+        self.computed + pending == self.tokens.len()
+    }
+
+    /// Takes out what is kept of the tokens that come next.
+    pub(super) fn take_next(&mut self) -> Vec<KeptPart> {
+        let (mut next, mut end) = (Vec::new(), self.computed);
+        while let Some(part) = self.further.pop_front_if(|part| part.place.start == end) {
+            end = part.place.end;
+            next.push(part);
+        }
+        next
     }
 }
 

@@ -89,7 +89,7 @@ impl Loading {
 
     fn size(&self, tokens: usize) -> Result<ContextSize, String> {
         let (more_tokens, strands) =
-            if self.limits.keep.passages { (passages::TOKENS, passages::STRANDS + 1) } else { (0, 0) };
+            if self.limits.keep.passages { (passages::TOKENS, passages::SEQUENCES) } else { (0, 0) };
         let sequences = self.limits.answers + strands;
         let all = tokens.saturating_add(more_tokens);
         Ok(ContextSize {

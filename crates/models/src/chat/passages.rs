@@ -21,14 +21,14 @@ use super::llama::{Batch, Context, Sequence, Token};
 use super::prompt::{Prompt, Reading};
 use super::worker::{Read, Room};
 pub(super) use check::shape_of;
-pub(super) use gathering::Gathering;
+pub(super) use gathering::{Gathering, KeptPart};
 pub(super) use key::Key;
 pub(super) use rotation::{Pairs, Rotation};
 use state::{Placed, Shape, State};
 pub(super) use store::{Counts, Store};
 
-/// Strands that are computed at once.
-pub(super) const STRANDS: usize = 16;
+/// Sequences of the context for the base, the strands that are computed at once, and what is joined.
+pub(super) const SEQUENCES: usize = 18;
 
 /// Tokens of the context for the base and the strands.
 pub(super) const TOKENS: usize = 2_048;
@@ -42,6 +42,8 @@ pub(super) struct Passages {
     model: Key,
     store: Store,
     base: Base,
+    /// Where what is kept is put in before it becomes part of another sequence.
+    landing: Sequence,
     /// In the order in which they are computed.
     strands: VecDeque<Strand>,
     idle: Vec<Sequence>,
@@ -89,7 +91,8 @@ impl Passages {
     /// None without sequences to compute in.
     pub(super) fn new(shape: Shape, model: Key, store: Store, mut sequences: Vec<Sequence>) -> Option<Self> {
         let base = Base { sequence: sequences.pop()?, tokens: Arc::from([]), computed: 0, state: None };
-        Some(Self { shape, model, store, base, strands: VecDeque::new(), idle: sequences, turn: 0 })
+        let landing = sequences.pop()?;
+        Some(Self { shape, model, store, base, landing, strands: VecDeque::new(), idle: sequences, turn: 0 })
     }
 
     /// Looks for what is there of a prompt, as long as that is wanted. It comes back if it has no pieces, or some that
@@ -282,7 +285,7 @@ impl Passages {
         self.begin_anew(context, |_| true);
         context.cut(self.base.sequence, 0);
         let restored = self.store.find(self.model.followed_by(&tokens)).filter(|state| {
-            let joined = self.shape.join(&[Placed { state, computed_at: 0 }], || true);
+            let joined = self.shape.join(&[Placed { state, computed_at: 0 }], 0, || true);
             joined.is_some_and(|joined| context.restore(self.base.sequence, &joined))
         });
         self.base.computed = restored.as_ref().map_or(0, |_| tokens.len());
@@ -392,16 +395,24 @@ impl Passages {
         }
     }
 
-    /// Puts what is there of a prompt into a sequence, if it is wanted until then.
+    /// Puts what is kept of a prompt behind what its sequence has, one part right behind the other, if it is wanted until
+    /// then.
     pub(super) fn join(
         &self,
         context: &mut Context,
-        pieces: &[Placed<'_>],
+        parts: &[KeptPart],
         sequence: Sequence,
         is_wanted: impl Fn() -> bool,
     ) -> bool {
-        let joined = self.shape.join(pieces, is_wanted);
-        joined.is_some_and(|joined| context.restore(sequence, &joined))
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return true };
+        let placed: Vec<_> = parts.iter().map(KeptPart::placed).collect();
+        let joined = self.shape.join(&placed, first.place.start, is_wanted);
+        let is_there = joined.is_some_and(|joined| context.restore(self.landing, &joined));
+        if is_there {
+            context.share(self.landing, sequence, last.place.end);
+            context.cut(self.landing, 0);
+        }
+        is_there
     }
 }
 

@@ -18,7 +18,7 @@ use super::conversations::{Conversations, Resting};
 use super::crowd::Threads;
 use super::kept::{Kept, alike, reserved};
 use super::llama::{Batch, Context, Sequence};
-use super::passages::{Gathering, Passages};
+use super::passages::{Gathering, KeptPart, Passages};
 use super::prompt::{Piece, Prompt};
 use super::sampler::Sampler;
 use super::template::Template;
@@ -282,23 +282,51 @@ impl Worker {
         }
     }
 
-    /// Reads a prompt as a whole, from behind what is kept of its beginning or what an earlier one has in common with it,
-    /// whichever is more. What it lacks is computed when there is time, so that it is there the next time.
+    /// Reads a prompt as a whole around what is kept of it, from where it differs from all that were read before if that is
+    /// more than what is kept of its beginning. What it lacks is computed by itself when there is time, so that it is there
+    /// the next time.
     fn put_off(&mut self, slot: usize, gathering: Gathering, shared: usize, answer: Answer) {
         let Some(passages) = &mut self.passages else { return };
         if self.limits.puts_off {
             passages.want_later(&gathering);
         }
-        let is_wanted = || !answer.listener().has_left();
-        let (exact, beginning) = (gathering.exact(), gathering.beginning());
-        let is_joined =
-            exact > shared && passages.join(&mut self.context, &beginning, self.sequences[slot], is_wanted);
-        if is_joined {
-            self.read(slot, gathering.prompt, (exact, Vec::new()), answer);
-        } else if is_wanted() {
-            self.continue_from(slot, gathering.prompt, answer);
+        let parts = gathering.parts();
+        if gathering.exact() > shared {
+            self.read(slot, gathering.prompt, (0, Vec::new()), answer);
         } else {
-            self.kept[slot] = Kept::default();
+            self.continue_from(slot, gathering.prompt, answer);
+        }
+        self.read_around(slot, parts);
+    }
+
+    /// What of a prompt is kept further on is not computed. A passage of which only the beginning is there is taken as it is
+    /// kept.
+    fn read_around(&mut self, slot: usize, parts: Vec<KeptPart>) {
+        let kept = &mut self.kept[slot];
+        kept.further = parts.into_iter().filter(|part| part.place.end > kept.computed).collect();
+        if let Some(next) = kept.further.front().filter(|next| next.place.start < kept.computed) {
+            let is_cut = self.context.cut(self.sequences[slot], next.place.start);
+            kept.computed = if is_cut { next.place.start } else { 0 };
+        }
+        if let Some(answer) = &mut self.answers[slot] {
+            let further: usize = kept.further.iter().map(|part| part.place.len()).sum();
+            answer.count_prompt(kept.tokens.len(), kept.computed + further);
+        }
+        self.join_next(slot);
+    }
+
+    /// Makes what is kept a part of its prompt where all before it is computed.
+    fn join_next(&mut self, slot: usize) {
+        let (kept, Some(passages)) = (&mut self.kept[slot], &self.passages) else { return };
+        let (next, Some(answer)) = (kept.take_next(), &mut self.answers[slot]) else { return };
+        let Some(end) = next.last().map(|part| part.place.end) else { return };
+        let is_wanted = || !answer.listener().has_left();
+        if passages.join(&mut self.context, &next, self.sequences[slot], is_wanted) {
+            kept.computed = end;
+            kept.gathered.extend(next.into_iter().filter_map(|part| part.follower));
+        } else if is_wanted() {
+            tracing::warn!("kept passages could not be joined; they are read as part of the prompt");
+            answer.count_lost(end - kept.computed);
         }
     }
 
@@ -368,29 +396,16 @@ impl Worker {
         self.join(slot);
     }
 
-    /// Joins a prompt if all of it is there. One that waits for what nobody computes is read as a whole.
+    /// Joins a prompt if all of it is there. One that waits for what nobody computes is read around what is there.
     fn join(&mut self, slot: usize) {
         let (Some(gathering), Some(passages)) = (&self.gathering[slot], &self.passages) else { return };
-        let is_wanted = || self.answers[slot].as_ref().is_some_and(|answer| !answer.listener().has_left());
-        let joined = if let Some(pieces) = gathering.whole() {
-            passages.join(&mut self.context, &pieces, self.sequences[slot], is_wanted)
-        } else if gathering.is_stuck(|key| passages.is_computing(key)) {
-            false
-        } else {
-            return;
-        };
-        // Whoever has left is forgotten before the next batch.
-        if !joined && !is_wanted() {
+        if !gathering.is_whole() && !gathering.is_stuck(|key| passages.is_computing(key)) {
             return;
         }
-        let Some(Gathering { prompt, .. }) = self.gathering[slot].take() else { return };
-        if !joined && let Some(answer) = &mut self.answers[slot] {
-            tracing::warn!("kept passages could not be joined; the prompt is read as a whole");
-            answer.count_prompt(prompt.tokens.len(), 0);
-        }
-        self.kept[slot].computed = if joined { prompt.after_pieces() } else { 0 };
-        self.kept[slot].gathered = if joined { prompt.pieces[1..].to_vec() } else { Vec::new() };
-        self.kept[slot].tokens = prompt.tokens;
+        let Some(gathering) = self.gathering[slot].take() else { return };
+        self.kept[slot].further = gathering.parts().into();
+        self.kept[slot].tokens = gathering.prompt.tokens;
+        self.join_next(slot);
     }
 
     fn give_signs(&mut self) {
@@ -409,21 +424,20 @@ impl Worker {
 }
 
 /// Whether a prompt's passages are gathered, where earlier prompts have so many of its first tokens in common with it.
-/// They are if that takes no more tokens than to read the rest of it as a whole. Else they are put off, if that is possible
-/// and they were not put off before, or if to gather them takes much longer; and where nothing is ever put off, they are
-/// gathered unless an earlier prompt has more of them. That two prompts begin alike within a passage does not count: the
-/// passage itself is not known.
+/// They are if that takes no more tokens than to read it around what is kept. Else they are put off, if that is possible and
+/// they were not put off before, or if to gather them takes much longer; and where nothing is ever put off, they are gathered
+/// unless an earlier prompt has more of them. That two prompts begin alike within a passage does not count: the passage
+/// itself is not known.
 fn is_worth_gathering(gathering: &Gathering, shared: usize, passages: &Passages, puts_off: bool) -> bool {
     let (anew, prompt) = (gathering.anew(), &gathering.prompt);
     let shared_pieces = prompt.whole_pieces(shared);
-    let known = shared_pieces.max(shared.min(prompt.base().len())).max(gathering.exact());
-    let as_a_whole = prompt.after_pieces() - known;
+    let between = gathering.between(shared_pieces.max(shared.min(prompt.base().len())));
     let anyway = if puts_off {
-        anew <= 3 * as_a_whole && !passages.can_put_off(gathering)
+        anew <= 3 * between && !passages.can_put_off(gathering)
     } else {
         gathering.cached() >= shared_pieces
     };
-    anew <= as_a_whole || anyway
+    anew <= between || anyway
 }
 
 /// Tells those who have nothing to read yet that they are not forgotten, if the last sign of that was a while ago. Tells

@@ -140,6 +140,32 @@ async fn what_is_kept_of_the_first_passage_serves_where_the_rest_is_read_as_a_wh
 }
 
 #[tokio::test]
+async fn a_prompt_is_read_around_the_passages_that_are_kept() {
+    let provider = provider(PUTTING_OFF, None);
+    let [first, second, third] = <[Passage; 3]>::try_from(passages()).unwrap();
+    let tokens = |passage: &Passage| provider.count_tokens(&passage.text) as u64;
+    let asked = async |found: &[&Passage]| {
+        let found = found.iter().copied().cloned().collect();
+        let (answer, input, cached) = ask(&provider, request("Which port is it?", found)).await;
+        (answer, input - cached)
+    };
+    let kept = Arc::new(request("", vec![first.clone(), third.clone()]));
+    assert_eq!(read(&provider.read_ahead(kept, Room::Left).await), Some(2));
+    let (around, anew) = asked(&[&first, &second, &third]).await;
+    assert!(!around.is_empty());
+    // Of the second one not even its lead is read, besides the question.
+    assert!((tokens(&second)..tokens(&second) + 45).contains(&anew), "{anew}");
+    settle(&provider).await;
+    // The third one begins like one that was read before it, and serves whole all the same.
+    let fourth = Passage { text: format!("{} And so on.", third.text), ..third.clone() };
+    let (_, anew) = asked(&[&first, &third, &fourth]).await;
+    assert!((tokens(&fourth)..tokens(&fourth) + 45).contains(&anew), "{anew}");
+    settle(&provider).await;
+    let (_, anew) = asked(&[&first, &fourth, &second, &third]).await;
+    assert!(anew < 30, "only the question was read: {anew}");
+}
+
+#[tokio::test]
 async fn what_was_put_off_is_read_when_it_is_asked_for_again_though_there_was_no_time_yet() {
     let provider = provider(PUTTING_OFF, None);
     ask(&provider, request("Hi", Vec::new())).await;

@@ -1,10 +1,12 @@
 //! A prompt and what is there of it.
 
+use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::key::Key;
 use super::state::{Placed, State};
-use crate::chat::prompt::{Prompt, Reading};
+use crate::chat::prompt::{Piece, Prompt, Reading};
 
 /// A state, or the place for one.
 type Found = (Key, Option<Arc<State>>);
@@ -16,6 +18,24 @@ pub(crate) struct Gathering {
     pieces: Vec<Found>,
     /// So many of its tokens were there from the beginning.
     cached: usize,
+}
+
+/// What is kept of a prompt: its base or a piece.
+#[derive(Clone)]
+pub(crate) struct KeptPart {
+    /// Where it stands in the prompt.
+    pub(crate) place: Range<usize>,
+    pub(super) state: Arc<State>,
+    /// The place of its first token when it was computed.
+    pub(super) computed_at: usize,
+    /// The piece, if it follows others.
+    pub(crate) follower: Option<Piece>,
+}
+
+impl KeptPart {
+    pub(super) fn placed(&self) -> Placed<'_> {
+        Placed { state: &self.state, computed_at: self.computed_at }
+    }
 }
 
 impl Gathering {
@@ -48,9 +68,17 @@ impl Gathering {
         base + self.missing().map(|(_, reading)| reading.len()).sum::<usize>()
     }
 
+    /// So many tokens before the question have to be computed if it is read as a whole around what is there of it, where
+    /// so many of its first tokens are known.
+    pub(crate) fn between(&self, known: usize) -> usize {
+        let missing = self.places().zip(self.found()).filter(|(_, (_, state))| state.is_none());
+        missing.map(|(place, _)| place.end.saturating_sub(place.start.max(known))).sum()
+    }
+
     /// So many of its first tokens are there just as if it were read as a whole.
     pub(crate) fn exact(&self) -> usize {
-        self.beginning().iter().map(|placed| placed.state.tokens).sum()
+        let there = self.places().zip(self.found()).take(2).take_while(|(_, (_, state))| state.is_some());
+        there.map(|(place, _)| place.end).last().unwrap_or(0)
     }
 
     /// The keys of the pieces that are missing, and how these are read.
@@ -81,22 +109,32 @@ impl Gathering {
         own.for_each(|(_, place)| *place = Some(state.clone()));
     }
 
-    /// What it is joined from, if all of it is there.
-    pub(crate) fn whole(&self) -> Option<Vec<Placed<'_>>> {
-        self.placed().collect()
+    /// Whether all of it is there.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.found().all(|(_, state)| state.is_some())
     }
 
-    /// What is there of the base and the first piece, which nothing stands before that it was not computed after.
-    pub(crate) fn beginning(&self) -> Vec<Placed<'_>> {
-        self.placed().take(2).map_while(|placed| placed).collect()
-    }
-
-    fn placed(&self) -> impl Iterator<Item = Option<Placed<'_>>> {
+    /// What is there of it, in its order.
+    pub(crate) fn parts(&self) -> Vec<KeptPart> {
         let after_base = self.prompt.base().len();
-        let base = self.base.1.as_deref().map(|state| Placed { state, computed_at: 0 });
-        let pieces = self.prompt.readings().zip(&self.pieces).map(move |(reading, (_, state))| {
-            Some(Placed { state: state.as_deref()?, computed_at: after_base + reading.lead.len() })
-        });
-        [base].into_iter().chain(pieces)
+        let pieces = self.prompt.readings().map(|reading| after_base + reading.lead.len());
+        let computed_at = iter::once(0).chain(pieces);
+        // The base and the first piece follow no other piece.
+        let followers = [None, None].into_iter().chain(self.prompt.pieces.iter().skip(1).map(Some));
+        let all = self.places().zip(self.found()).zip(computed_at.zip(followers));
+        let part = |((place, (_, state)), (computed_at, follower)): ((_, &Found), (_, Option<&Piece>))| {
+            Some(KeptPart { place, state: state.clone()?, computed_at, follower: follower.cloned() })
+        };
+        all.filter_map(part).collect()
+    }
+
+    /// The base, and then the pieces.
+    fn found(&self) -> impl Iterator<Item = &Found> {
+        iter::once(&self.base).chain(&self.pieces)
+    }
+
+    fn places(&self) -> impl Iterator<Item = Range<usize>> {
+        let pieces = self.prompt.pieces.iter().map(|piece| piece.place.clone());
+        iter::once(0..self.prompt.base().len()).chain(pieces)
     }
 }

@@ -61,15 +61,20 @@ impl Shape {
         tokens * self.layers.iter().map(|row| row.key + row.value).sum::<usize>()
     }
 
-    /// What llama.cpp takes in for a sequence: states one behind the other, from the first place on. None if it is not
-    /// wanted any more: of a long prompt it takes a while.
-    pub(crate) fn join(&self, states: &[Placed<'_>], is_wanted: impl Fn() -> bool) -> Option<Vec<u8>> {
+    /// What llama.cpp takes in for a sequence: states one behind the other, from a place on. None if it is not wanted any
+    /// more: of a long prompt it takes a while.
+    pub(crate) fn join(
+        &self,
+        states: &[Placed<'_>],
+        first: usize,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<Vec<u8>> {
         let tokens: usize = states.iter().map(|placed| placed.state.tokens).sum();
         let mut out = Vec::with_capacity(self.bytes(tokens) + 12 * tokens + 24 * self.layers.len() + 64);
         for number in [self.mark, 0, 1, number(tokens)] {
             out.extend(number.to_le_bytes());
         }
-        for place in 0..tokens {
+        for place in first..first + tokens {
             // The place, and one sequence, whose number llama.cpp replaces.
             for number in [number(place), 1, 0] {
                 out.extend(number.to_le_bytes());
@@ -83,7 +88,7 @@ impl Shape {
                 return None;
             }
             head(&mut out, row.key);
-            let mut place = 0;
+            let mut place = first;
             for placed in states {
                 self.move_keys(placed, layer, place, &mut out);
                 place += placed.state.tokens;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use super::super::llama::{ContextSize, Decoded, Weights};
 use super::super::tests;
@@ -51,8 +52,7 @@ impl Bench {
     fn read_joined(&mut self, prompt: &Prompt) -> (Vec<f32>, usize) {
         let gathering = self.gather(prompt);
         self.context.cut(self.joined, 0);
-        let pieces = gathering.whole().unwrap();
-        assert!(self.passages.join(&mut self.context, &pieces, self.joined, || true));
+        assert!(self.passages.join(&mut self.context, &gathering.parts(), self.joined, || true));
         let place = prompt.after_pieces();
         (self.read(self.joined, place, &prompt.tokens[place..]), gathering.cached())
     }
@@ -60,7 +60,7 @@ impl Bench {
     fn gather(&mut self, prompt: &Prompt) -> Gathering {
         let mut gathering = self.passages.look(prompt.clone(), || true).expect("it has pieces");
         self.passages.want(&gathering);
-        while gathering.whole().is_none() {
+        while !gathering.is_whole() {
             let mut batch = Batch::default();
             let parts = self.passages.fill(&mut self.context, &mut batch, 512, false);
             assert_eq!(self.context.decode(&mut batch, &|| false), Decoded::Done);
@@ -71,6 +71,12 @@ impl Bench {
             }
         }
         gathering
+    }
+
+    /// What a sequence has of its first tokens, so many; it forgets the others.
+    fn state_of_first(&mut self, sequence: Sequence, tokens: usize) -> State {
+        self.context.cut(sequence, tokens);
+        self.passages.shape.read(&self.context.state(sequence).unwrap()).unwrap()
     }
 
     fn read(&mut self, sequence: Sequence, place: usize, tokens: &[Token]) -> Vec<f32> {
@@ -141,10 +147,11 @@ fn what_was_kept_is_as_if_it_were_computed_now() {
     let given = later.context.state(later.whole);
     assert!(given.is_none_or(|given| later.passages.shape.read(&given).is_none()), "it is empty");
     // To the last bit: what is put into a sequence is what comes out of it.
-    let gathering = later.gather(&prompt);
-    let joined = later.passages.shape.join(&gathering.whole().unwrap(), || true).unwrap();
-    assert!(later.context.restore(later.whole, &joined));
+    let parts = later.gather(&prompt).parts();
+    assert!(later.passages.join(&mut later.context, &parts, later.whole, || true));
     let given = later.context.state(later.whole).unwrap();
+    let placed: Vec<_> = parts.iter().map(KeptPart::placed).collect();
+    let joined = later.passages.shape.join(&placed, 0, || true).unwrap();
     assert!(later.passages.shape.read(&given) == later.passages.shape.read(&joined));
     assert!(fs::read_dir(folder.path()).unwrap().count() > 0);
 }
@@ -155,8 +162,7 @@ fn a_passage_that_follows_others_is_what_it_is_behind_its_lead() {
     let mut bench = Bench::new(&weights, None);
     let [a, b, _] = PASSAGES;
     let two = prompt(&weights, &[a, b]);
-    let gathering = bench.gather(&two);
-    let joined = gathering.whole().unwrap();
+    let joined = bench.gather(&two).parts();
     // The same tokens in one piece, of which the end is the passage.
     let mut behind = two.base().to_vec();
     behind.extend(&two.pieces[1].lead);
@@ -167,14 +173,45 @@ fn a_passage_that_follows_others_is_what_it_is_behind_its_lead() {
     let shape = &bench.passages.shape;
     let expected = shape.read(&bench.context.state(bench.whole).unwrap()).unwrap();
     assert_eq!(joined[2].computed_at, left_out);
-    let differences = shape.differences(&expected, joined[2].state, 0);
+    let differences = shape.differences(&expected, &joined[2].state, 0);
     assert!(differences.iter().all(|&difference| difference < 0.01), "{differences:?}");
     // And that is not what it is as the first one.
     let alone = bench.gather(&prompt(&weights, &[b]));
-    let alone = alone.whole().unwrap()[1].state;
+    let alone = &alone.parts()[1].state;
     let moved = i32::try_from(two.pieces[1].lead.len()).unwrap();
     let differences = bench.passages.shape.differences(alone, &expected, moved);
     assert!(differences.iter().any(|&difference| difference > 0.05), "{differences:?}");
+}
+
+#[test]
+fn a_prompt_that_is_read_around_what_is_kept_is_the_same_however_that_is_put_in() {
+    let weights = tests::weights();
+    let mut bench = Bench::new(&weights, None);
+    let prompt = prompt(&weights, &PASSAGES);
+    let (at_once, _) = bench.read_joined(&prompt);
+    let parts = bench.gather(&prompt).parts();
+    bench.context.cut(bench.joined, 0);
+    for part in &parts {
+        assert!(bench.passages.join(&mut bench.context, slice::from_ref(part), bench.joined, || true));
+    }
+    let question = &prompt.tokens[prompt.after_pieces()..];
+    let one_by_one = bench.read(bench.joined, prompt.after_pieces(), question);
+    assert!(difference(&at_once, &one_by_one) < 0.01, "{}", difference(&at_once, &one_by_one));
+    // The second passage is computed where it stands, behind the first one: as in the whole prompt, and not as it is kept.
+    bench.read_whole(&prompt);
+    let second = prompt.pieces[1].place.clone();
+    let whole = bench.state_of_first(bench.whole, second.end);
+    let kept = bench.state_of_first(bench.joined, second.end);
+    bench.context.cut(bench.joined, second.start);
+    bench.read(bench.joined, second.start, &prompt.tokens[second.clone()]);
+    let around = bench.state_of_first(bench.joined, second.end);
+    let differs = |state: &State| {
+        let differences = bench.passages.shape.differences(&whole, state, 0);
+        differences.into_iter().fold(0.0, f32::max)
+    };
+    assert!(differs(&around) < 0.1 && differs(&kept) > 0.2, "{} {}", differs(&around), differs(&kept));
+    assert!(bench.passages.join(&mut bench.context, &parts[3..], bench.joined, || true));
+    bench.read(bench.joined, prompt.after_pieces(), question);
 }
 
 #[test]

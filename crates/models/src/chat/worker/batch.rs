@@ -92,7 +92,8 @@ impl Worker {
             Some(_) => worker.kept[slot].pending().len(),
             None => 0,
         };
-        let writing: Vec<_> = (0..slots).filter(|&slot| pending(self, slot) == 1).collect();
+        let is_writing = |worker: &Self, slot| pending(worker, slot) == 1 && worker.kept[slot].ends_with(1);
+        let writing: Vec<_> = (0..slots).filter(|&slot| is_writing(self, slot)).collect();
         let most = if writing.is_empty() { BATCH } else { BATCH_WHILE_WRITING };
         let mut room = most.saturating_sub(writing.len());
         let mut shares: Vec<_> = writing.into_iter().map(|slot| self.add(slot, 1)).collect();
@@ -104,7 +105,8 @@ impl Worker {
                 self.add_passages(room)
             } else {
                 let tokens = pending(self, reader);
-                if tokens > 1 && room > 0 { vec![self.add(reader, tokens.min(room))] } else { Vec::new() }
+                let is_read = tokens > 0 && !is_writing(self, reader);
+                if is_read && room > 0 { vec![self.add(reader, tokens.min(room))] } else { Vec::new() }
             };
             if !added.is_empty() {
                 first = first.or(Some(reader));
@@ -118,7 +120,7 @@ impl Worker {
 
     fn add(&mut self, slot: usize, tokens: usize) -> Share {
         let kept = &self.kept[slot];
-        let is_whole = tokens == kept.pending().len();
+        let is_whole = kept.ends_with(tokens);
         let mut output = None;
         for (number, &token) in kept.pending()[..tokens].iter().enumerate() {
             let is_last = is_whole && number + 1 == tokens;
@@ -143,7 +145,8 @@ impl Worker {
         };
         let kept = &mut self.kept[slot];
         kept.computed += share.tokens;
-        let (Some(output), Some(answer)) = (share.output, &mut self.answers[slot]) else { return };
+        let Some(output) = share.output else { return self.join_next(slot) };
+        let Some(answer) = &mut self.answers[slot] else { return };
         let vocabulary = self.context.weights().vocabulary();
         match answer.go_on(self.context.logits(output), vocabulary) {
             Some(token) => kept.tokens.push(token),

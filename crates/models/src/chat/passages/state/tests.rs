@@ -40,7 +40,7 @@ fn what_is_given_away_is_taken_in_as_it_was() {
     let given = sequence(0, &[1.0, 2.0, 3.0]);
     let state = shape().read(&given).unwrap();
     assert_eq!((state.tokens, state.bytes.len()), (3, shape().bytes(3)));
-    let mut joined = shape().join(&[Placed { state: &state, computed_at: 0 }], || true).unwrap();
+    let mut joined = shape().join(&[Placed { state: &state, computed_at: 0 }], 0, || true).unwrap();
     // The sequence has another number, which nobody reads.
     let number = |bytes: &mut Vec<u8>, at: usize| bytes[at..at + 4].copy_from_slice(&0_u32.to_le_bytes());
     let mut expected = given;
@@ -57,7 +57,7 @@ fn pieces_stand_one_behind_the_other_with_their_keys_turned() {
     let state = |place, numbers: &[f32]| shape.read(&sequence(place, numbers)).unwrap();
     let (base, first, second) = (state(0, &[1.0, 2.0]), state(2, &[3.0]), state(2, &[4.0, 5.0]));
     let piece = |state, computed_at| Placed { state, computed_at };
-    let joined = shape.join(&[piece(&base, 0), piece(&first, 2), piece(&second, 2)], || true).unwrap();
+    let joined = shape.join(&[piece(&base, 0), piece(&first, 2), piece(&second, 2)], 0, || true).unwrap();
     let joined = shape.read(&joined).unwrap();
     assert_eq!(joined.tokens, 5);
     let plain = state(0, &[1.0, 2.0, 3.0, 4.0, 5.0]);
@@ -77,7 +77,7 @@ fn pieces_stand_one_behind_the_other_with_their_keys_turned() {
 fn a_state_that_was_moved_is_told_from_one_that_was_not() {
     let shape = shape();
     let state = shape.read(&sequence(0, &[3.0, 4.0])).unwrap();
-    let joined = shape.join(&[Placed { state: &state, computed_at: 7 }], || true).unwrap();
+    let joined = shape.join(&[Placed { state: &state, computed_at: 7 }], 0, || true).unwrap();
     let moved = shape.read(&joined).unwrap();
     let differ = |places, is: fn(&f32) -> bool| shape.differences(&state, &moved, places).iter().all(is);
     assert!(differ(-7, |&most| most < 0.01));
