@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use domain::{
     Candidate, Catalog, ChunkId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index, Matching, Piece,
-    Principal, Query, Retriever, Scope, Search, Stage, StageName, StorageError, Urgency,
+    Principal, Published, Query, Retriever, Scope, Search, Stage, StageName, StorageError, Urgency,
 };
+use tokio::time::timeout;
 
 use crate::fusion::{Fusion, POOL, Ranked};
 use crate::gate;
@@ -21,6 +22,8 @@ pub struct HybridRetriever {
     index: Arc<dyn Index>,
     embedder: Arc<dyn Embedder>,
     fusion: Fusion,
+    /// Who knows when the index has what was filed, and how long a question waits for that at most.
+    up_to_date: Option<(Arc<dyn Published>, Duration)>,
 }
 
 impl HybridRetriever {
@@ -31,7 +34,13 @@ impl HybridRetriever {
         embedder: Arc<dyn Embedder>,
         fusion: Fusion,
     ) -> Self {
-        Self { catalog, index, embedder, fusion }
+        Self { catalog, index, embedder, fusion, up_to_date: None }
+    }
+
+    /// Finds what was filed before a question, by whichever process, if the index takes it in within this time.
+    #[must_use]
+    pub fn up_to_date(self, published: Arc<dyn Published>, within: Duration) -> Self {
+        Self { up_to_date: Some((published, within)), ..self }
     }
 
     async fn candidates(
@@ -40,11 +49,18 @@ impl HybridRetriever {
         query: &Query,
         filters: &Filters,
     ) -> Result<Vec<Candidate>, Failure> {
+        if self.index.is_empty() {
+            self.catch_up().await;
+        }
         // Nobody needs an embedder to find nothing.
         if self.index.is_empty() {
             return Ok(Vec::new());
         }
-        let (within, vector) = tokio::try_join!(self.matching(who, filters), self.vector(&query.text))?;
+        let within = async {
+            self.catch_up().await;
+            self.matching(who, filters).await
+        };
+        let (within, vector) = tokio::try_join!(within, self.vector(&query.text))?;
         let search = Search {
             who: who.clone(),
             text: query.text.clone(),
@@ -53,6 +69,13 @@ impl HybridRetriever {
             limit: query.limit.max(POOL),
         };
         self.index.search(search).await
+    }
+
+    /// What the index has is found in any case.
+    async fn catch_up(&self) {
+        if let Some((published, within)) = &self.up_to_date {
+            let _ = timeout(*within, published.published()).await;
+        }
     }
 
     /// All pieces of a selection.

@@ -20,6 +20,9 @@ use crate::settings::{Chunking, IndexKind, RerankKind, Settings, StorageKind};
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
+/// How long a question waits at most until what was filed before it can be found.
+const CATCHING_UP: Duration = Duration::from_millis(100);
+
 /// What is known, and who embeds it.
 pub(crate) struct Knowledge {
     pub(crate) catalog: Arc<dyn Catalog>,
@@ -93,9 +96,10 @@ impl Knowledge {
         };
         let (catalog, embedder) = (self.catalog.clone(), self.embedder.clone());
         let index: Arc<dyn Index> = Arc::new(index);
-        let follower = Follower::start(catalog.clone(), index.clone(), embedder.model());
-        let retriever = HybridRetriever::new(catalog, index, embedder, fusion);
-        Searched { follower: Arc::new(follower), retriever: Arc::new(retriever) }
+        let follower = Arc::new(Follower::start(catalog.clone(), index.clone(), embedder.model()));
+        let retriever =
+            HybridRetriever::new(catalog, index, embedder, fusion).up_to_date(follower.clone(), CATCHING_UP);
+        Searched { follower, retriever: Arc::new(retriever) }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The retriever over the real catalog, the real index and a real embedder, which asks a fake model server.
 
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Query, Retriever, Scope, Shape, Stage,
-    StageName, TokenCounter, Urgency,
+    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Published, Query, Retriever, Scope,
+    Shape, Stage, StageName, StorageError, TokenCounter, Urgency,
 };
 use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
@@ -142,6 +143,34 @@ async fn a_selection_is_searched_where_the_knowledge_base_is_empty() {
 }
 
 #[tokio::test]
+async fn a_question_finds_what_was_filed_before_it() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    for number in 1..4 {
+        world.library.put("birds.md", &[&format!("birds sing {number}")]).await;
+        let found = world.ask("birds").await;
+        let texts: Vec<_> = found.passages.iter().map(|hit| hit.passage.text.as_str()).collect();
+        assert!(texts.contains(&&*format!("birds sing {number}")), "{texts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_finds_what_was_filed_first_of_all() {
+    let world = World::empty(MODEL, FAKE, Fusion::Weighted).await;
+    assert_eq!(world.ask("birds").await.candidates, 0);
+    world.library.put("birds.md", &["birds sing"]).await;
+    assert_eq!(world.ask("birds").await.candidates, 1);
+}
+
+#[tokio::test]
+async fn a_question_does_not_wait_for_an_index_that_stays_behind() {
+    let world = World::new(FAKE, Fusion::Weighted).await;
+    world.follower.stop().await;
+    assert_eq!(world.ask("purr").await.candidates, 3, "what was there is found");
+    let world = World { retriever: world.retriever.up_to_date(Arc::new(Behind), Duration::ZERO), ..world };
+    assert_eq!(world.ask("purr").await.candidates, 3);
+}
+
+#[tokio::test]
 async fn stages_are_told_as_they_begin_and_end() {
     let found_and_reranked = [(StageName::Retrieval, 3), (StageName::Reranking, 2)];
     check_stages(Fusion::Weighted, MODEL, None, &found_and_reranked).await;
@@ -219,7 +248,7 @@ async fn a_failed_embedding_is_told_as_such() {
 struct World {
     _server: FakeModel,
     library: Library,
-    follower: Follower,
+    follower: Arc<Follower>,
     embedder: Arc<Named>,
     retriever: HybridRetriever,
 }
@@ -232,21 +261,29 @@ impl World {
 
     /// The same, with a name for the model, whichever is asked.
     async fn named(name: &str, model: &str, fusion: Fusion) -> Self {
+        let world = Self::empty(name, model, fusion).await;
+        world.library.put("cats.md", &["cats sleep", "cats eat"]).await;
+        world.library.put("dogs.md", &["dogs sleep"]).await;
+        world.follower.caught_up().await.expect("a running follower");
+        world
+    }
+
+    /// The same without documents.
+    async fn empty(name: &str, model: &str, fusion: Fusion) -> Self {
         let server = FakeModel::start().await;
         let embedder = RemoteEmbedder::ollama(settings(server.url(), model)).expect("sound settings");
         let embedder = Arc::new(Named { name: name.to_owned(), embedder });
         let library = Library::new(Knowledge::in_memory());
-        library.put("cats.md", &["cats sleep", "cats eat"]).await;
-        library.put("dogs.md", &["dogs sleep"]).await;
         let index = Arc::new(EmbeddedIndex::in_memory(MODEL).expect("an index in memory"));
-        let follower = Follower::start(library.catalog(), Arc::clone(&index) as Arc<dyn Index>, MODEL);
-        follower.caught_up().await.expect("a running follower");
+        let follower =
+            Arc::new(Follower::start(library.catalog(), Arc::clone(&index) as Arc<dyn Index>, MODEL));
         let retriever = HybridRetriever::new(
             library.catalog(),
             index,
             Arc::clone(&embedder) as Arc<dyn Embedder>,
             fusion,
-        );
+        )
+        .up_to_date(follower.clone(), Duration::MAX);
         Self { _server: server, library, follower, embedder, retriever }
     }
 
@@ -309,5 +346,15 @@ fn settings(base_url: &str, model: &str) -> HttpEmbedder {
         batches: Batches { texts: 32, bytes: 1 << 20, calls: 1 },
         timeout: Duration::from_secs(60),
         retries: Retries { attempts: 1, within: Duration::from_secs(1) },
+    }
+}
+
+/// An index that never catches up.
+struct Behind;
+
+#[async_trait]
+impl Published for Behind {
+    async fn published(&self) -> Result<(), StorageError> {
+        pending().await
     }
 }
