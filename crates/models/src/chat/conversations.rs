@@ -85,11 +85,11 @@ impl Resting {
 }
 
 /// So many of the first tokens are the same. The last one of a prompt has always to be computed: what follows it is the
-/// answer. A passage that was read behind its lead serves only where it would be read behind the same.
+/// answer. A passage that was read behind its lead serves only as a whole, and where it would be read behind the same.
 pub(super) fn shared(computed: &[Token], gathered: &[Piece], prompt: &Prompt) -> usize {
     let tokens = &prompt.tokens[..prompt.tokens.len().saturating_sub(1)];
     let same = computed.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-    let other = gathered.iter().find(|piece| !prompt.pieces.contains(piece));
+    let other = gathered.iter().find(|piece| piece.place.end > same || !prompt.pieces.contains(piece));
     other.map_or(same, |other| same.min(other.place.start))
 }
 
@@ -174,6 +174,8 @@ mod tests {
         assert_eq!(gathered.shared(&with(&[10], &[11])), 8);
         assert_eq!(gathered.shared(&with(&[10], &[12])), 5);
         assert_eq!(gathered.shared(&with(&[12], &[11])), 3, "the first passage is behind none");
+        let begins_alike = Prompt { tokens: vec![1, 2, 3, 4, 5, 6, 9, 8, 9], ..with(&[10], &[11]) };
+        assert_eq!(gathered.shared(&begins_alike), 5, "another passage has the same lead");
         let whole = resting(&[1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(whole.shared(&with(&[12], &[12])), 8, "it was read behind all that stands before it");
     }

@@ -73,4 +73,20 @@ mod tests {
         assert_eq!(alike(&[], &prompt(&[7])), (0, 0));
         assert_eq!((reserved(&kept), kept[1].pending()), (30, &[2, 3, 4][..]));
     }
+
+    #[test]
+    fn what_is_kept_further_on_comes_in_where_all_before_it_is_computed() {
+        let further = [0..2, 2..3, 4..6].map(KeptPart::blank).into();
+        let mut kept = Kept { tokens: vec![10, 11, 12, 13, 14, 15, 16], further, ..Kept::default() };
+        let places = |parts: Vec<KeptPart>| parts.into_iter().map(|part| part.place).collect::<Vec<_>>();
+        assert!(kept.pending().is_empty());
+        assert_eq!(places(kept.take_next()), [0..2, 2..3]);
+        kept.computed = 3;
+        assert_eq!((kept.pending(), kept.ends_with(1)), (&[13][..], false));
+        assert!(kept.take_next().is_empty(), "a token is missing before it");
+        kept.computed = 4;
+        assert_eq!(places(kept.take_next()), [4..6]);
+        kept.computed = 6;
+        assert_eq!((kept.pending(), kept.ends_with(1)), (&[16][..], true));
+    }
 }

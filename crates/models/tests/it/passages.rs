@@ -166,6 +166,43 @@ async fn a_prompt_is_read_around_the_passages_that_are_kept() {
 }
 
 #[tokio::test]
+async fn a_conversation_goes_on_from_a_prompt_that_was_read_around_what_is_kept() {
+    let provider = provider(PUTTING_OFF, None);
+    let mut kept = passages();
+    kept.remove(1);
+    assert_eq!(read(&provider.read_ahead(Arc::new(request("", kept)), Room::Left).await), Some(2));
+    let (answer, input, cached) = ask(&provider, request("What is a mutex?", passages())).await;
+    assert!(cached > 0 && input - cached > 30, "the second passage was missing: {input} {cached}");
+    let turn = Turn { question: "What is a mutex?".to_owned(), answer };
+    let next = Request { history: vec![turn], ..request("And who waits for it?", passages()) };
+    let (_, _, cached) = ask(&provider, next).await;
+    assert!(cached >= input, "the first question and its answer were read before: {cached} {input}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_left_while_it_is_read_around_what_is_kept_leaves_nothing_wrong() {
+    let long = long_passages(1, 1, 1_000).remove(0);
+    let [first, _, third] = <[Passage; 3]>::try_from(passages()).unwrap();
+    let asked = || request("Which port is it?", vec![first.clone(), long.clone(), third.clone()]);
+    let never_left = provider(LIMITS, None);
+    let (answer, ..) = ask(&never_left, asked()).await;
+    let provider = provider(PUTTING_OFF, None);
+    let kept = Arc::new(request("", vec![first.clone(), third.clone()]));
+    assert_eq!(read(&provider.read_ahead(kept, Room::Left).await), Some(2));
+    let mut left = provider.stream(Arc::new(asked()));
+    // Once both that are kept were found it is read.
+    while provider.standing().kept.unwrap().hits < 2 {
+        let _ = left.next().now_or_never();
+        tokio::task::yield_now().await;
+    }
+    drop(left);
+    settle(&provider).await;
+    let (again, input, cached) = ask(&provider, asked()).await;
+    assert!(input - cached < 30, "what it lacked was read when there was time: {input} {cached}");
+    assert_eq!(again, answer);
+}
+
+#[tokio::test]
 async fn what_was_put_off_is_read_when_it_is_asked_for_again_though_there_was_no_time_yet() {
     let provider = provider(PUTTING_OFF, None);
     ask(&provider, request("Hi", Vec::new())).await;

@@ -232,7 +232,7 @@ impl Context {
         restored
     }
 
-    /// Lets a sequence, which must be empty, have the first tokens of another too.
+    /// Lets a sequence, which must have nothing at their places, have the first tokens of another too.
     pub(crate) fn share(&mut self, from: Sequence, to: Sequence, tokens: usize) {
         // SAFETY: the context is alive and has both sequences.
         unsafe {

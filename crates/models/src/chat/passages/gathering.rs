@@ -33,6 +33,13 @@ pub(crate) struct KeptPart {
 }
 
 impl KeptPart {
+    /// One that has nothing in it.
+    #[cfg(test)]
+    pub(crate) fn blank(place: Range<usize>) -> Self {
+        let state = Arc::new(State { tokens: 0, bytes: Vec::new() });
+        Self { place, state, computed_at: 0, follower: None }
+    }
+
     pub(super) fn placed(&self) -> Placed<'_> {
         Placed { state: &self.state, computed_at: self.computed_at }
     }

@@ -211,7 +211,14 @@ fn a_prompt_that_is_read_around_what_is_kept_is_the_same_however_that_is_put_in(
     };
     assert!(differs(&around) < 0.1 && differs(&kept) > 0.2, "{} {}", differs(&around), differs(&kept));
     assert!(bench.passages.join(&mut bench.context, &parts[3..], bench.joined, || true));
-    bench.read(bench.joined, prompt.after_pieces(), question);
+    let answer = bench.read(bench.joined, prompt.after_pieces(), question);
+    bench.context.cut(bench.joined, 0);
+    let whole = bench.read_whole(&prompt);
+    assert_eq!(likeliest(&answer), likeliest(&whole));
+    assert!(
+        difference(&answer, &whole) < difference(&at_once, &whole),
+        "more of it is as in the whole prompt"
+    );
 }
 
 #[test]
