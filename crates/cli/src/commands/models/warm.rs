@@ -95,14 +95,14 @@ async fn read(
     Ok(())
 }
 
-/// How far it is. The rest takes less than it says where some of that is kept already.
+/// How far it is. The rest takes less than it says where some of that is kept already, or longer than what was read.
 fn line(passages: usize, read: usize, total: usize, elapsed: Duration) -> String {
     // What is filed meanwhile is read too.
     let total = total.max(passages);
     let mut line = format!("{passages} of {total} passages, {read} of them read");
     if read > 0 {
         let left = elapsed.mul_f64((total - passages) as f64 / read as f64);
-        line.push_str(&format!(", at most {} left", duration(left)));
+        line.push_str(&format!(", about {} left", duration(left)));
     }
     line
 }
@@ -112,15 +112,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_what_is_done_and_how_long_the_rest_takes_at_most() {
-        let expected = "50 of 90 passages, 20 of them read, at most 1 min 0 s left";
+    fn a_line_tells_what_is_done_and_how_long_the_rest_takes() {
+        let expected = "50 of 90 passages, 20 of them read, about 1 min 0 s left";
         assert_eq!(line(50, 20, 90, Duration::from_secs(30)), expected);
         assert_eq!(line(0, 0, 90, Duration::ZERO), "0 of 90 passages, 0 of them read");
     }
 
     #[test]
     fn more_than_were_there_at_first_are_no_trouble() {
-        let expected = "12 of 12 passages, 12 of them read, at most 0.0 s left";
+        let expected = "12 of 12 passages, 12 of them read, about 0.0 s left";
         assert_eq!(line(12, 12, 9, Duration::from_secs(30)), expected);
     }
 }
