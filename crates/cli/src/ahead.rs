@@ -17,6 +17,9 @@ use tracing::{debug, info, warn};
 /// Chunks that are looked at together.
 const CHUNKS: usize = 64;
 
+/// Whose vectors the catalog is asked for: nobody's. A chunk would be told once more with its vector, which came later.
+const NO_VECTORS: &str = "";
+
 /// Passages that are read together: as many as a prompt has.
 const PASSAGES: usize = 5;
 
@@ -26,8 +29,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// What reads ahead.
 pub(crate) struct ReadAhead {
     catalog: Arc<dyn Catalog>,
-    /// The model whose vectors the catalog is asked for.
-    embedder: String,
     model: Arc<LlamaProvider>,
     /// All up to this revision were read.
     revision: u64,
@@ -50,8 +51,8 @@ pub(crate) struct Outcome {
 }
 
 impl ReadAhead {
-    pub(crate) fn new(catalog: Arc<dyn Catalog>, embedder: &str, model: Arc<LlamaProvider>) -> Self {
-        Self { catalog, embedder: embedder.to_owned(), model, revision: 0 }
+    pub(crate) fn new(catalog: Arc<dyn Catalog>, model: Arc<LlamaProvider>) -> Self {
+        Self { catalog, model, revision: 0 }
     }
 
     /// Reads what there is, as long as there is room for it; then what comes, in place of what was used longest ago. How
@@ -105,7 +106,7 @@ impl ReadAhead {
     ) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
         loop {
-            let changes = self.catalog.changes_since(self.revision, &self.embedder, CHUNKS).await;
+            let changes = self.catalog.changes_since(self.revision, NO_VECTORS, CHUNKS).await;
             let Changes { revision, more, added, .. } = changes?;
             for (who, chunks) in by_owner(added) {
                 if outcome.full {
@@ -131,7 +132,7 @@ impl ReadAhead {
     pub(crate) async fn count(&self, collection: Option<&str>) -> Result<usize, Trouble> {
         let (mut counted, mut revision) = (0, self.revision);
         loop {
-            let changes = self.catalog.changes_since(revision, &self.embedder, CHUNKS).await?;
+            let changes = self.catalog.changes_since(revision, NO_VECTORS, CHUNKS).await?;
             for (who, chunks) in by_owner(changes.added) {
                 counted += self.passages(&who, &chunks, collection).await?.len();
             }

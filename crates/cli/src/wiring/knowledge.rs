@@ -58,7 +58,7 @@ impl Knowledge {
 
     /// The passages, for a model that keeps what it reads of them.
     pub(crate) fn read_ahead(&self, model: Arc<LlamaProvider>) -> ReadAhead {
-        ReadAhead::new(self.catalog.clone(), self.embedder.model(), model)
+        ReadAhead::new(self.catalog.clone(), model)
     }
 
     /// Opens what is searched, as it was left, and begins to follow the catalog. Waits a moment for another

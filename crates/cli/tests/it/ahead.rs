@@ -185,6 +185,23 @@ async fn warming_a_collection_reads_its_documents_alone_and_one_without_any_is_a
     assert!(mistaken.err.contains("there are no documents in the collection \"cods\""), "{}", mistaken.err);
 }
 
+#[tokio::test]
+async fn each_of_many_passages_is_looked_at_once_though_its_vector_came_after_it() {
+    const MANY: usize = 70;
+    let (fake, home) = (FakeModel::start().await, Home::new());
+    for number in 0..MANY {
+        home.write(&format!("wiki/{number}.md"), &format!("# Pump {number}\n\nPump {number} lifts water.\n"));
+    }
+    let models = models(&home);
+    // Nothing has room, so that nothing is read.
+    let no_room =
+        [("WELLSPRING__MODELS__KEPT_DISK_BYTES", "1"), ("WELLSPRING__MODELS__KEPT_MEMORY_BYTES", "0")];
+    let variables = [&embedding_by(&fake)[..], &keeping(&models), &no_room].concat();
+    assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
+    let warmed = home.run(&["models", "warm"], &variables).await;
+    assert!(warmed.err.contains(&format!("local: {MANY} passages to look at\n")), "{}", warmed.err);
+}
+
 /// A process that begins with its question knows its model's tokens all the same: what it is given is what was read.
 #[tokio::test]
 async fn whoever_asks_without_a_server_is_given_what_was_read_ahead_whole() {
