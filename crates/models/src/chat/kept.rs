@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((kept.pending(), kept.ends_with(1)), (&[13][..], false));
         assert!(kept.take_next().is_empty(), "a token is missing before it");
         kept.computed = 4;
-        assert_eq!(places(kept.take_next()), [4..6]);
+        assert_eq!(places(kept.take_next()), vec![4..6]);
         kept.computed = 6;
         assert_eq!((kept.pending(), kept.ends_with(1)), (&[16][..], true));
     }
