@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    AheadState, Catalog, Changes, ChunkId, Failure, Indexed, Passage, Principal, Provider, ReadingAhead,
-    StorageError,
+    Catalog, CatalogChanges, ChunkId, Failure, IndexedChunk, Passage, Principal, Provider, StorageError,
+    WarmupProgress,
 };
 use models::chat::{Ahead, LlamaProvider, Read, Room};
 use tokio::time::sleep;
@@ -60,13 +60,13 @@ impl ReadAhead {
     pub(crate) async fn keep_reading(mut self) {
         let model = self.model.clone();
         let (mut all, mut room) = (Outcome::default(), Room::Left);
-        model.note_reading_ahead(all.told(AheadState::Waiting("the model is being loaded".to_owned())));
+        model.note_reading_ahead(all.told(Some("the model is being loaded".to_owned())));
         model.ready().await;
         loop {
             let before = all;
             let tell = |outcome: &Outcome| {
                 all = before.and(outcome);
-                model.note_reading_ahead(all.told(AheadState::Reading));
+                model.note_reading_ahead(all.told(None));
             };
             let state = match self.read(None, room, tell).await {
                 Ok(outcome @ Outcome { read, passages, full, .. }) => {
@@ -80,15 +80,15 @@ impl ReadAhead {
                         );
                     }
                     room = Room::Made;
-                    if all.full { AheadState::Full } else { AheadState::Done }
+                    None
                 }
                 Err(Trouble::Passing(reason)) => {
                     warn!("passages cannot be read ahead now: {reason}");
-                    AheadState::Waiting(reason)
+                    Some(reason)
                 }
                 Err(Trouble::Lasting(reason)) => {
                     warn!("passages are not read ahead: {reason}");
-                    return model.note_reading_ahead(all.told(AheadState::Stopped(reason)));
+                    return model.note_reading_ahead(all.told(Some(reason)));
                 }
             };
             model.note_reading_ahead(all.told(state));
@@ -107,7 +107,7 @@ impl ReadAhead {
         let mut outcome = Outcome::default();
         loop {
             let changes = self.catalog.changes_since(self.revision, NO_VECTORS, CHUNKS).await;
-            let Changes { revision, more, added, .. } = changes?;
+            let CatalogChanges { revision, more, added, .. } = changes?;
             for (who, chunks) in by_owner(added) {
                 if outcome.full {
                     break;
@@ -205,7 +205,7 @@ impl ReadAhead {
     }
 }
 
-fn by_owner(added: Vec<Indexed>) -> BTreeMap<Principal, Vec<ChunkId>> {
+fn by_owner(added: Vec<IndexedChunk>) -> BTreeMap<Principal, Vec<ChunkId>> {
     let mut chunks: BTreeMap<Principal, Vec<ChunkId>> = BTreeMap::new();
     for indexed in added {
         chunks.entry(indexed.who).or_default().push(indexed.chunk);
@@ -226,8 +226,9 @@ impl Outcome {
         }
     }
 
-    fn told(&self, state: AheadState) -> ReadingAhead {
-        ReadingAhead { state, passages: self.passages as u64, read: self.read as u64 }
+    fn told(&self, paused: Option<String>) -> WarmupProgress {
+        let (done, prefilled) = (self.passages as u64, self.read as u64);
+        WarmupProgress { done, total: done, prefilled, paused }
     }
 }
 
@@ -241,8 +242,8 @@ pub(crate) enum Trouble {
 }
 
 impl From<StorageError> for Trouble {
-    fn from(StorageError(reason): StorageError) -> Self {
-        Self::Passing(reason)
+    fn from(reason: StorageError) -> Self {
+        Self::Passing(reason.to_string())
     }
 }
 

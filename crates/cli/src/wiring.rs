@@ -8,7 +8,7 @@ mod members;
 
 use std::sync::Arc;
 
-use domain::{Clock, History, Journal, NothingFound, Retriever, Sessions};
+use domain::{Clock, History, Journal, Retriever, Sessions, WhenNothingFound};
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use ingest::Pipeline;
 use providers::Watched;
@@ -17,7 +17,7 @@ use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
 use crate::ahead::ReadAhead;
-use crate::settings::{self, ReadingAhead, RewritingKind, Settings, StorageKind, WhenNothingFound};
+use crate::settings::{self, NothingFoundPolicy, ReadingAhead, RewritingKind, Settings, StorageKind};
 pub(crate) use chat::chat_model;
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
@@ -107,10 +107,10 @@ fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: A
         context_tokens: generation.context_tokens,
         #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1")]
         least_share: generation.least_share as f32,
-        nothing_found: match generation.when_nothing_found {
-            WhenNothingFound::Dialect => None,
-            WhenNothingFound::Answer => Some(NothingFound::Answer),
-            WhenNothingFound::SaySo => Some(NothingFound::SaySo),
+        when_nothing_found: match generation.when_nothing_found {
+            NothingFoundPolicy::Dialect => None,
+            NothingFoundPolicy::Answer => Some(WhenNothingFound::Answer),
+            NothingFoundPolicy::SaySo => Some(WhenNothingFound::SaySo),
         },
         rewriting: match generation.rewriting {
             RewritingKind::Rule => Rewriting::Rule,

@@ -4,7 +4,7 @@
 mod shape;
 
 use bytes::BytesMut;
-use domain::{CancelReason, Cause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
+use domain::{CancelReason, EndCause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
 
 use crate::failures::told;
 use crate::generation::sources;
@@ -130,18 +130,18 @@ fn stage(name: StageName) -> StageNameWire {
     }
 }
 
-fn cause(cause: Cause) -> CauseWire {
+fn cause(cause: EndCause) -> CauseWire {
     match cause {
-        Cause::Model => CauseWire::Model,
-        Cause::Limit => CauseWire::Limit,
-        Cause::Client(CancelReason::UserInitiated) => CauseWire::UserInitiated,
-        Cause::Client(CancelReason::Timeout) => CauseWire::Timeout,
-        Cause::Client(CancelReason::Error) => CauseWire::Error,
-        Cause::Abandoned => CauseWire::Abandoned,
-        Cause::SessionEnded => CauseWire::SessionEnded,
-        Cause::Drain => CauseWire::Drain,
-        Cause::Journal => CauseWire::Journal,
-        Cause::Recovery => CauseWire::Recovery,
-        Cause::Bug => CauseWire::Bug,
+        EndCause::Model => CauseWire::Model,
+        EndCause::Limit => CauseWire::Limit,
+        EndCause::Client(CancelReason::UserInitiated) => CauseWire::UserInitiated,
+        EndCause::Client(CancelReason::Timeout) => CauseWire::Timeout,
+        EndCause::Client(CancelReason::Error) => CauseWire::Error,
+        EndCause::Abandoned => CauseWire::Abandoned,
+        EndCause::SessionEnded => CauseWire::SessionEnded,
+        EndCause::Drain => CauseWire::Drain,
+        EndCause::Journal => CauseWire::Journal,
+        EndCause::Recovery => CauseWire::Recovery,
+        EndCause::Bug => CauseWire::Bug,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{AheadState, KeptPassages, ReadingAhead, Standing, Timestamp};
+use domain::{PrefixCacheStats, ProviderStatus, Timestamp, WarmupProgress};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -84,6 +84,7 @@ struct Ahead<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
+#[expect(dead_code, reason = "states that earlier releases sent")]
 enum AheadWire {
     Waiting,
     Reading,
@@ -153,31 +154,29 @@ pub fn stopping() -> Vec<u8> {
 
 /// The answer to `GET /health/ready` while prompts are taken: also who is not at their best, what providers keep of
 /// the passages that they have read, and how far they are with those that they read ahead.
-pub fn ready(parts: &BTreeMap<String, Part>, standings: &BTreeMap<String, Standing>) -> Vec<u8> {
+pub fn ready(parts: &BTreeMap<String, Part>, standings: &BTreeMap<String, ProviderStatus>) -> Vec<u8> {
     let service = |part| Service { latency_ms: None, ..service(part) };
     let services = parts.iter().map(|(name, part)| (&**name, service(part))).collect();
-    let kept = standings.iter().filter_map(|(name, standing)| Some((&**name, kept(standing.kept?))));
-    let ahead = standings
-        .iter()
-        .filter_map(|(name, standing)| Some((&**name, ahead(standing.reading_ahead.as_ref()?))));
+    let kept = standings.iter().filter_map(|(name, standing)| Some((&**name, kept(standing.prefix_cache?))));
+    let ahead =
+        standings.iter().filter_map(|(name, standing)| Some((&**name, ahead(standing.warmup.as_ref()?))));
     let (kept_passages, reading_ahead) = (kept.collect(), ahead.collect());
     json::reply(&Ready { status: "ready", services, kept_passages, reading_ahead })
 }
 
-fn kept(kept: KeptPassages) -> Kept {
-    let KeptPassages { hits, misses, memory_bytes, disk_bytes, unread } = kept;
-    Kept { hits, misses, memory_bytes, disk_bytes, unread }
+fn kept(kept: PrefixCacheStats) -> Kept {
+    let PrefixCacheStats { hits, misses, memory_bytes, disk_bytes, pending } = kept;
+    Kept { hits, misses, memory_bytes, disk_bytes, unread: pending }
 }
 
-fn ahead(ahead: &ReadingAhead) -> Ahead<'_> {
-    let (state, message) = match &ahead.state {
-        AheadState::Waiting(why) => (AheadWire::Waiting, Some(&**why)),
-        AheadState::Reading => (AheadWire::Reading, None),
-        AheadState::Done => (AheadWire::Done, None),
-        AheadState::Full => (AheadWire::Full, None),
-        AheadState::Stopped(why) => (AheadWire::Stopped, Some(&**why)),
+fn ahead(ahead: &WarmupProgress) -> Ahead<'_> {
+    let WarmupProgress { done, total, prefilled, paused } = ahead;
+    let state = match paused {
+        _ if done >= total => AheadWire::Done,
+        Some(_) => AheadWire::Waiting,
+        None => AheadWire::Reading,
     };
-    Ahead { state, message, passages: ahead.passages, read: ahead.read }
+    Ahead { state, message: paused.as_deref(), passages: *done, read: *prefilled }
 }
 
 /// The answer to `GET /health`.

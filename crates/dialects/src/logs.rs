@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use domain::{
-    Accepted, Cause, ChunkId, DocumentId, Ended, Event, MessageId, Model, Outcome, Passage, Question, Scope,
-    SessionId, Stage, StageName, Step, Text, Timestamp, TraceId,
+    Accepted, ChunkId, DocumentId, EndCause, Ended, Event, MessageId, ModelId, Outcome, Passage, Question,
+    SearchScope, SessionId, Stage, StageName, Step, Text, Timestamp, TraceId,
 };
 
 use crate::Encoder;
@@ -19,13 +19,13 @@ pub(crate) fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(1_770_000_000_000_000 + micros)
 }
 
-pub(crate) fn model(provider: &str) -> Model {
-    Model { provider: provider.into(), model: "m".into() }
+pub(crate) fn model(provider: &str) -> ModelId {
+    ModelId { provider: provider.into(), model: "m".into() }
 }
 
 /// A log that begins at 0 s; the steps come with the microsecond at which they happened.
 pub(crate) fn log(steps: Vec<(i64, Step)>) -> Vec<Event> {
-    log_of(accepted(Scope::default()), steps)
+    log_of(accepted(SearchScope::default()), steps)
 }
 
 /// The same for a prompt that the test made.
@@ -35,7 +35,7 @@ pub(crate) fn log_of(accepted: Accepted, steps: Vec<(i64, Step)>) -> Vec<Event> 
     std::iter::once(first).chain(rest).collect()
 }
 
-pub(crate) fn accepted(scope: Scope) -> Accepted {
+pub(crate) fn accepted(scope: SearchScope) -> Accepted {
     Accepted {
         prompt: PROMPT.parse().unwrap(),
         session: SESSION.parse::<SessionId>().unwrap(),
@@ -53,7 +53,7 @@ pub(crate) fn text(text: &str) -> Step {
 }
 
 pub(crate) fn ended(outcome: Outcome) -> Step {
-    Step::Ended(Box::new(Ended { outcome, cause: Cause::Model }))
+    Step::Ended(Box::new(Ended { outcome, cause: EndCause::Model }))
 }
 
 pub(crate) fn stage_began(name: StageName) -> Step {

@@ -20,42 +20,42 @@ pub struct Ask {
     /// The session it belongs to.
     pub session: SessionId,
     /// What is done if that session is not there, or was idle too long.
-    pub opening: Opening,
+    pub session_policy: SessionPolicy,
     /// What is asked.
     pub question: Question,
     /// What is done if nothing is found for it.
-    pub nothing_found: NothingFound,
+    pub when_nothing_found: WhenNothingFound,
     /// What becomes of the prompt when its client leaves.
-    pub leaving: Leaving,
+    pub on_disconnect: OnDisconnect,
     /// A retry with the same key joins the prompt that has it.
     pub key: Option<String>,
     /// The trace of the request.
     pub trace: TraceId,
 }
 
-/// Which sessions a question may be asked in. One that was ended takes none.
+/// PromptFilter sessions a question may be asked in. One that was ended takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
-    /// One that is there and was not idle too long.
-    Alive,
-    /// One that is there; if it was idle too long, it goes on where it was.
-    Revived,
-    /// The same; if it is not there, it is made.
-    Made,
+pub enum SessionPolicy {
+    /// The session must exist and must not have expired.
+    RequireActive,
+    /// The session must exist; an expired one continues where it was.
+    ReviveExpired,
+    /// An expired session continues; a missing one is created.
+    CreateIfMissing,
 }
 
 /// What becomes of a prompt when its last reader leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    /// It goes on for a while, so that the reader can come back.
-    GoesOn,
-    /// It is cancelled at once.
-    Cancels,
+pub enum OnDisconnect {
+    /// The prompt keeps running for the resume window, so that the reader can reconnect.
+    Continue,
+    /// The prompt is cancelled at once.
+    Cancel,
 }
 
 /// What is done with a question for which nothing is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NothingFound {
+pub enum WhenNothingFound {
     /// The model is asked, and told that nothing was found.
     Answer,
     /// It is said in a fixed sentence, and no model is asked.
@@ -70,8 +70,8 @@ pub struct Question {
     /// How many passages to find.
     pub top_k: u32,
     /// Where to look for them.
-    pub scope: Scope,
-    /// Passages whose cosine with the question is less are left out.
+    pub scope: SearchScope,
+    /// RetrievedPassages whose cosine with the question is less are left out.
     pub threshold: Option<f32>,
     /// The one provider to ask, instead of the configured order.
     pub provider: Option<String>,
@@ -79,21 +79,21 @@ pub struct Question {
 
 /// Where passages are looked for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Scope {
+pub enum SearchScope {
     /// In what of the knowledge base passes these filters.
     Knowledge(Filters),
     /// In this text, which came with the question, and nowhere else.
     Selection(Arc<str>),
 }
 
-impl Default for Scope {
+impl Default for SearchScope {
     /// The whole knowledge base.
     fn default() -> Self {
         Self::Knowledge(Filters::new())
     }
 }
 
-/// Which documents may be found: every field must match, by any of its values.
+/// PromptFilter documents may be found: every field must match, by any of its values.
 pub type Filters = BTreeMap<FilterField, BTreeSet<String>>;
 
 /// What of a document a filter looks at.
@@ -186,6 +186,6 @@ impl std::error::Error for Rejection {}
 
 impl From<StorageError> for Rejection {
     fn from(error: StorageError) -> Self {
-        Self::StorageUnavailable(error.0)
+        Self::StorageUnavailable(error.to_string())
     }
 }

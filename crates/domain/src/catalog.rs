@@ -10,13 +10,18 @@ use crate::{Chunk, ChunkId, Document, DocumentId, Filters, Passage, Principal, S
 pub trait Catalog: Send + Sync {
     /// Files documents, all or none, and tells what became of each. One that is there is replaced; its chunks
     /// that did not change keep their vectors. One with the same digest stays as it is.
-    async fn put(&self, who: &Principal, documents: Vec<NewDocument>) -> Result<Vec<Filing>, StorageError>;
+    async fn put(
+        &self,
+        who: &Principal,
+        documents: Vec<NewDocument>,
+    ) -> Result<Vec<PutOutcome>, StorageError>;
 
     /// Removes documents, and tells how many there were.
     async fn remove(&self, who: &Principal, documents: &[DocumentId]) -> Result<u64, StorageError>;
 
     /// A document.
-    async fn document(&self, who: &Principal, id: DocumentId) -> Result<Option<Filed>, StorageError>;
+    async fn document(&self, who: &Principal, id: DocumentId)
+    -> Result<Option<StoredDocument>, StorageError>;
 
     /// Documents without their texts, of one root or of all, the newest first; and how many there are.
     async fn documents(
@@ -25,7 +30,7 @@ pub trait Catalog: Send + Sync {
         repo_url: Option<&str>,
         skip: u64,
         limit: usize,
-    ) -> Result<(Vec<Filed>, u64), StorageError>;
+    ) -> Result<(Vec<StoredDocument>, u64), StorageError>;
 
     /// The collections by name, and how many documents each has.
     async fn collections(&self, who: &Principal) -> Result<Vec<(String, u64)>, StorageError>;
@@ -36,16 +41,16 @@ pub trait Catalog: Send + Sync {
         who: &Principal,
         collection: &str,
         repo_url: &str,
-    ) -> Result<Vec<Known>, StorageError>;
+    ) -> Result<Vec<KnownFile>, StorageError>;
 
     /// What passes filters.
-    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Matching, StorageError>;
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<FilterMatches, StorageError>;
 
     /// Chunks with their documents, for passages; those that are gone are left out.
-    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<Piece>, StorageError>;
+    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError>;
 
     /// Some chunks, of every tenant, that have no vector of a model yet.
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StorageError>;
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<UnembeddedChunk>, StorageError>;
 
     /// All chunks of these documents that have no vector of a model yet.
     async fn unembedded_of(
@@ -53,26 +58,31 @@ pub trait Catalog: Send + Sync {
         who: &Principal,
         documents: &[DocumentId],
         model: &str,
-    ) -> Result<Vec<Unembedded>, StorageError>;
+    ) -> Result<Vec<UnembeddedChunk>, StorageError>;
 
     /// Adds vectors of a model. Those of chunks that are gone meanwhile are dropped.
     async fn put_vectors(
         &self,
         model: &str,
-        vectors: Vec<(Unembedded, Vec<f32>)>,
+        vectors: Vec<(UnembeddedChunk, Vec<f32>)>,
     ) -> Result<(), StorageError>;
 
     /// What happened after a revision, of every tenant, with vectors of one model. A revision is never split, so
     /// a document is seen wholly old or wholly new; whole revisions are told until there are `limit` chunks. If
     /// this catalog never had the revision, it tells revision 0 and that there is more: begin anew from there.
-    async fn changes_since(&self, revision: u64, model: &str, limit: usize) -> Result<Changes, StorageError>;
+    async fn changes_since(
+        &self,
+        revision: u64,
+        model: &str,
+        limit: usize,
+    ) -> Result<CatalogChanges, StorageError>;
 }
 
 /// Knows how far what is searched is behind the catalog.
 #[async_trait]
-pub trait Published: Send + Sync {
+pub trait IndexSync: Send + Sync {
     /// Waits until all that was filed before this call is searchable.
-    async fn published(&self) -> Result<(), StorageError>;
+    async fn wait_until_searchable(&self) -> Result<(), StorageError>;
 }
 
 /// A document to be filed, cut into chunks.
@@ -90,7 +100,7 @@ pub struct NewDocument {
 
 /// What became of a document that was to be filed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filing {
+pub enum PutOutcome {
     /// It was new.
     Added,
     /// It took the place of an older one.
@@ -101,7 +111,7 @@ pub enum Filing {
 
 /// A document in the catalog.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filed {
+pub struct StoredDocument {
     /// The document; in lists without its text.
     pub document: Document,
     /// When it was first filed.
@@ -114,7 +124,7 @@ pub struct Filed {
 
 /// What is known of one file of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownFile {
     /// The path.
     pub file_path: String,
     /// The document.
@@ -125,7 +135,7 @@ pub struct Known {
 
 /// What passes filters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matching {
+pub struct FilterMatches {
     /// The documents.
     pub documents: Vec<DocumentId>,
     /// The chunks of them, if a filter tells chunks of one document apart; none if all of theirs pass.
@@ -134,7 +144,7 @@ pub struct Matching {
 
 /// A chunk with what a passage tells of its document.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct StoredChunk {
     /// The chunk.
     pub chunk: Chunk,
     /// Its words.
@@ -145,7 +155,7 @@ pub struct Piece {
     pub document: Document,
 }
 
-impl Piece {
+impl StoredChunk {
     /// The passage that it is when it was found, with the cosine of question and passage.
     pub fn into_passage(self, score: f32) -> Passage {
         let Self { chunk, text, before, document } = self;
@@ -180,7 +190,7 @@ fn without_blank_lines_around(text: &str) -> &str {
 
 /// A chunk that has no vector yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unembedded {
+pub struct UnembeddedChunk {
     /// Whose it is.
     pub who: Principal,
     /// The chunk.
@@ -191,7 +201,7 @@ pub struct Unembedded {
 
 /// What happened to chunks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes {
+pub struct CatalogChanges {
     /// Up to this revision.
     pub revision: u64,
     /// Whether there is more.
@@ -199,12 +209,12 @@ pub struct Changes {
     /// Chunks that are gone.
     pub removed: Vec<(Principal, ChunkId)>,
     /// Chunks that are new or have a vector now; and the others of their documents, which may be there already.
-    pub added: Vec<Indexed>,
+    pub added: Vec<IndexedChunk>,
 }
 
 /// A chunk as it is searched.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Indexed {
+pub struct IndexedChunk {
     /// Whose it is.
     pub who: Principal,
     /// The chunk.

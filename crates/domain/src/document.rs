@@ -13,9 +13,9 @@ pub struct Document {
     /// Made of its place, so that a document that is read again is the same document.
     pub id: DocumentId,
     /// Where it is.
-    pub place: Place,
+    pub place: DocumentLocation,
     /// How it came here.
-    pub source: Source,
+    pub source: SourceKind,
     /// Its title.
     pub title: String,
     /// Its programming language.
@@ -34,7 +34,7 @@ pub struct Document {
 
 /// Where a document is. No two documents of a tenant share a place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct DocumentLocation {
     /// The collection it is filed in.
     pub collection: String,
     /// The repository, or another root.
@@ -43,7 +43,7 @@ pub struct Place {
     pub file_path: String,
 }
 
-impl Place {
+impl DocumentLocation {
     /// The id of the document at this place.
     pub fn document(&self) -> DocumentId {
         let name = [&self.collection, &self.repo_url, &self.file_path].map(String::as_str).join("\0");
@@ -53,7 +53,7 @@ impl Place {
 
 /// How a document came here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum SourceKind {
     /// A client sent it.
     Api,
     /// It was read from a folder.

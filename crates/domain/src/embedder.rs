@@ -13,14 +13,14 @@ pub trait Embedder: Send + Sync {
     fn model(&self) -> &str;
 
     /// What its vectors are like. Waits for a model that is being loaded.
-    async fn shape(&self) -> Result<Shape, Failure>;
+    async fn shape(&self) -> Result<EmbeddingShape, Failure>;
 
     /// Counts the tokens of texts as its model does, or a few more. Waits for a model that is being loaded.
     async fn token_counter(&self) -> Result<TokenCounter, Failure>;
 
     /// One vector a text, in the texts' order, each of length one. What a text has beyond the token limit
     /// does not count. Waits for a model that is being loaded.
-    async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure>;
+    async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure>;
 
     /// Whether it would embed now. Never waits for a model that is being loaded.
     async fn health(&self) -> Result<(), Failure>;
@@ -28,7 +28,7 @@ pub trait Embedder: Send + Sync {
 
 /// What the vectors of a model are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct EmbeddingShape {
     /// Numbers in a vector.
     pub dimension: usize,
     /// Tokens of a text that count.
@@ -40,9 +40,9 @@ pub type TokenCounter = Arc<dyn Fn(&str) -> usize + Send + Sync>;
 
 /// Who waits for the vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency {
-    /// Somebody who asked a question: goes first.
-    Query,
-    /// Nobody in particular: takes what is left.
+pub enum EmbeddingPriority {
+    /// A query that a client waits for; runs before bulk work.
+    Interactive,
+    /// Ingest or reindexing; runs when no query is queued.
     Bulk,
 }

@@ -32,9 +32,9 @@ pub enum Step {
     /// anything is looked for.
     Rewritten(Box<str>),
     /// What was found, exactly as the model is given it. At most once, and before anything of the answer.
-    Passages(Box<Passages>),
+    Passages(Box<RetrievedPassages>),
     /// A provider answers. Comes with its first text, reasoning or tool call.
-    Started(Model),
+    Started(ModelId),
     /// A token of the answer; never empty.
     Text(Text),
     /// A token of the model's reasoning; never empty.
@@ -43,7 +43,7 @@ pub enum Step {
     ToolCall(Box<ToolCall>),
     /// The provider's own count.
     Usage(Usage),
-    /// Which passages the answer rests on. At most once, and after the answer.
+    /// PromptFilter passages the answer rests on. At most once, and after the answer.
     Citations(Box<[Citation]>),
     /// The end.
     Ended(Box<Ended>),
@@ -65,7 +65,7 @@ pub struct Accepted {
     /// The prompt before it in the conversation.
     pub follows: Option<PromptId>,
     /// The model that is asked first.
-    pub first_choice: Model,
+    pub first_choice: ModelId,
     /// The trace of the request that started it.
     pub trace: TraceId,
 }
@@ -79,7 +79,7 @@ impl Accepted {
 
 /// What was found for a question.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Passages {
+pub struct RetrievedPassages {
     /// How many were found; not all of them may have fitted into the prompt.
     pub found: u32,
     /// Those in the prompt, best first. The first one has the number 1 there.
@@ -88,7 +88,7 @@ pub struct Passages {
 
 /// Who answers: a configured provider and its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Model {
+pub struct ModelId {
     /// The provider's configured name.
     pub provider: Arc<str>,
     /// The model's configured name.
@@ -101,15 +101,15 @@ pub struct Ended {
     /// How.
     pub outcome: Outcome,
     /// Who or what ended it.
-    pub cause: Cause,
+    pub cause: EndCause,
 }
 
 impl Ended {
     /// The end of a prompt that its server could not bring to an end.
-    pub fn interrupted(cause: Cause) -> Self {
+    pub fn interrupted(cause: EndCause) -> Self {
         // A reader who was told of a lost journal may find what recovery wrote, and it says the same.
         let message = match cause {
-            Cause::Drain => "the server is stopping: ask again in a moment",
+            EndCause::Drain => "the server is stopping: ask again in a moment",
             _ => "the server could not keep the rest of the answer: ask again",
         };
         Self { outcome: Outcome::Failed(Failure::new(FailureKind::Interrupted, message)), cause }
@@ -120,7 +120,7 @@ impl Ended {
     pub fn may_be_retried(&self) -> bool {
         match &self.outcome {
             Outcome::Failed(failure) => failure.kind.retryable(),
-            Outcome::Cancelled => self.cause == Cause::Abandoned,
+            Outcome::Cancelled => self.cause == EndCause::Abandoned,
             Outcome::Done(_) => false,
         }
     }
@@ -139,7 +139,7 @@ pub enum Outcome {
 
 /// Who or what ended a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum EndCause {
     /// The model finished, or failed.
     Model,
     /// A bound of ours: tokens, bytes or total time.

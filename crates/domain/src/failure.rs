@@ -46,7 +46,7 @@ pub enum FailureKind {
     EmptyAnswer,
     /// The question is larger than the model's window.
     TooLong,
-    /// Passages could not be found.
+    /// RetrievedPassages could not be found.
     Retrieval,
     /// The question could not be embedded, so that nothing could be found for it.
     Embedding,
@@ -81,7 +81,7 @@ impl FailureKind {
     }
 
     /// Whether another provider may be asked, as long as nothing was streamed.
-    pub fn tries_next(self) -> bool {
+    pub fn allows_fallback(self) -> bool {
         match self {
             Self::Unavailable
             | Self::Refused
@@ -99,7 +99,7 @@ impl FailureKind {
     }
 
     /// Whether it speaks against the provider, so that it counts for its breaker.
-    pub fn counts(self) -> bool {
+    pub fn counts_for_breaker(self) -> bool {
         matches!(self, Self::Unavailable | Self::SilentAtStart | Self::Stalled | Self::Died)
     }
 }

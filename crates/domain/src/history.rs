@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    Event, MessageId, Outcome, Passages, Principal, PromptId, Scope, Session, SessionId, Step, StorageError,
-    Timestamp,
+    Event, MessageId, Outcome, Principal, PromptId, RetrievedPassages, SearchScope, Session, SessionId, Step,
+    StorageError, Timestamp,
 };
 
 /// A prompt as it stands: what its log tells in short.
@@ -49,9 +49,9 @@ impl From<&Outcome> for PromptStatus {
     }
 }
 
-/// Which prompts are asked for.
+/// PromptFilter prompts are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Which {
+pub struct PromptFilter {
     /// Those of this session.
     pub session: Option<SessionId>,
     /// Those that stand so.
@@ -94,18 +94,18 @@ pub struct Exchange {
     /// When the answer came to its end.
     pub answered_at: Timestamp,
     /// Where passages were looked for.
-    pub scope: Scope,
+    pub scope: SearchScope,
     /// What was said.
     pub turn: Turn,
     /// How many passages were found, and those that the model was given.
-    pub passages: Passages,
+    pub passages: RetrievedPassages,
 }
 
 impl Exchange {
     /// The exchange that an ended log tells of; none if there was no text.
     pub fn of<'a>(log: impl IntoIterator<Item = &'a Event> + Clone) -> Option<Self> {
         let turn = Turn::of(log.clone())?;
-        let (mut accepted, mut passages, mut answered_at) = (None, Passages::default(), None);
+        let (mut accepted, mut passages, mut answered_at) = (None, RetrievedPassages::default(), None);
         for event in log {
             answered_at = Some(event.at);
             match &event.step {
@@ -146,20 +146,24 @@ pub trait History: Send + Sync {
     ) -> Result<Vec<Session>, StorageError>;
 
     /// The newest prompts, the newest first: of one session or of all, with one status or with any.
-    async fn prompts(&self, who: &Principal, which: Which, limit: usize)
-    -> Result<Vec<Prompt>, StorageError>;
+    async fn prompts(
+        &self,
+        who: &Principal,
+        which: PromptFilter,
+        limit: usize,
+    ) -> Result<Vec<Prompt>, StorageError>;
 
     /// Removes a session with its prompts, logs and turns. False if there is none, or if a prompt runs in it.
     async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError>;
 
     /// Removes some of the ended prompts that are older than that, then of the sessions that did nothing since,
     /// of every tenant: as much as takes a few milliseconds.
-    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError>;
+    async fn delete_older_than(&self, time: Timestamp) -> Result<RetentionProgress, StorageError>;
 }
 
 /// What a slice of forgetting has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct RetentionProgress {
     /// The tokens of each session that is gone now and that nobody had ended before.
     pub expired: Vec<u64>,
     /// Whether there is more to forget.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{DocumentId, Metadata, Place, Principal, Rejection, Source};
+use crate::{DocumentId, DocumentLocation, Metadata, Principal, Rejection, SourceKind};
 
 /// Reads documents into the knowledge base.
 #[async_trait]
@@ -13,16 +13,16 @@ pub trait Ingest: Send + Sync {
         &self,
         who: &Principal,
         documents: Vec<RawDocument>,
-    ) -> Result<Vec<Result<Ingested, NotIngested>>, Rejection>;
+    ) -> Result<Vec<Result<IngestedDocument, IngestFailure>>, Rejection>;
 }
 
 /// A document as it comes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawDocument {
     /// Where it is.
-    pub place: Place,
+    pub place: DocumentLocation,
     /// How it came here.
-    pub source: Source,
+    pub source: SourceKind,
     /// Its title, if one is given.
     pub title: Option<String>,
     /// All of it.
@@ -33,7 +33,7 @@ pub struct RawDocument {
 
 /// A document that was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ingested {
+pub struct IngestedDocument {
     /// The document.
     pub document: DocumentId,
     /// How many chunks it has.
@@ -42,9 +42,9 @@ pub struct Ingested {
 
 /// Why a document was not taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotIngested {
+pub struct IngestFailure {
     /// Where it is.
-    pub place: Place,
+    pub place: DocumentLocation,
     /// How far it came.
     pub stage: IngestStage,
     /// What is wrong and what to do.

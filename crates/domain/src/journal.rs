@@ -1,10 +1,8 @@
 //! The journal: who may run a prompt, and the logs of prompts.
 
-use std::fmt;
-
 use async_trait::async_trait;
 
-use crate::{Accepted, Batch, Principal, PromptId, Timestamp};
+use crate::{Accepted, Batch, Principal, PromptId, StorageError, Timestamp};
 
 /// Keeps the logs. Uniqueness of a key and one running prompt per session are decided here, in one
 /// transaction, so that they hold however many servers share the store.
@@ -76,15 +74,3 @@ pub struct Run {
     /// On whose behalf it runs.
     pub who: Principal,
 }
-
-/// Storage could not do it; the text says why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorageError(pub String);
-
-impl fmt::Display for StorageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StorageError {}

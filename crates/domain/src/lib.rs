@@ -16,31 +16,36 @@ mod principal;
 mod provider;
 mod retriever;
 mod session;
+mod storage_error;
 mod text;
 mod time;
 
 pub use ask::{
-    Ask, CancelReason, FilterField, Filters, Leaving, MAX_KEY_CHARS, NothingFound, Opening, Question,
-    Rejection, Scope, TOP_K,
+    Ask, CancelReason, FilterField, Filters, MAX_KEY_CHARS, OnDisconnect, Question, Rejection, SearchScope,
+    SessionPolicy, TOP_K, WhenNothingFound,
 };
 pub use catalog::{
-    Catalog, Changes, Filed, Filing, Indexed, Known, Matching, NewDocument, Piece, Published, Unembedded,
+    Catalog, CatalogChanges, FilterMatches, IndexSync, IndexedChunk, KnownFile, NewDocument, PutOutcome,
+    StoredChunk, StoredDocument, UnembeddedChunk,
 };
-pub use document::{Chunk, ChunkKind, Document, Metadata, Place, Source};
-pub use embedder::{Embedder, Shape, TokenCounter, Urgency};
-pub use event::{Accepted, Batch, Cause, Ended, Event, Model, Outcome, Passages, Step};
+pub use document::{Chunk, ChunkKind, Document, DocumentLocation, Metadata, SourceKind};
+pub use embedder::{Embedder, EmbeddingPriority, EmbeddingShape, TokenCounter};
+pub use event::{Accepted, Batch, EndCause, Ended, Event, ModelId, Outcome, RetrievedPassages, Step};
 pub use failure::{Failure, FailureKind};
-pub use history::{Exchange, Forgotten, History, Prompt, PromptStatus, Turn, Which};
+pub use history::{Exchange, History, Prompt, PromptFilter, PromptStatus, RetentionProgress, Turn};
 pub use ids::{ChunkId, DocumentId, MessageId, PromptId, SessionId, TraceId};
-pub use ingest::{Ingest, IngestStage, Ingested, NotIngested, RawDocument};
-pub use journal::{Claim, Journal, NewPrompt, Run, StorageError};
+pub use ingest::{Ingest, IngestFailure, IngestStage, IngestedDocument, RawDocument};
+pub use journal::{Claim, Journal, NewPrompt, Run};
 pub use passage::{Citation, Passage, char_count, line_ends};
 pub use principal::Principal;
 pub use provider::{
-    AheadState, FinishReason, KeptPassages, ModelEvent, ModelStream, Provider, ReadingAhead, Request,
-    Standing, ToolCall, Usage,
+    FinishReason, ModelEvent, ModelStream, PrefixCacheStats, Provider, ProviderStatus, Request, ToolCall,
+    Usage, WarmupProgress,
 };
-pub use retriever::{Candidate, Found, Hit, Index, Query, Retriever, Search, Stage, StageName};
-pub use session::{Ending, NewSession, Session, SessionEnd, SessionStatus, Sessions};
+pub use retriever::{
+    Candidate, Hit, Index, IndexQuery, RetrievalQuery, Retrieved, Retriever, Stage, StageName,
+};
+pub use session::{EndedSession, NewSession, Session, SessionEnd, SessionStatus, Sessions};
+pub use storage_error::{StorageError, StorageErrorKind};
 pub use text::Text;
 pub use time::{Clock, Timestamp};

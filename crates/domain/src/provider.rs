@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
-use crate::{Failure, FailureKind, Model, Passage, Text, Turn};
+use crate::{Failure, FailureKind, ModelId, Passage, Text, Turn};
 
 /// Generates answers.
 #[async_trait]
 pub trait Provider: Send + Sync {
     /// The name it is configured under, and its model's.
-    fn model(&self) -> Model;
+    fn model(&self) -> ModelId;
 
     /// Answers a request: `Started` first, signs of life if it takes its time, then text, reasoning, tool calls
     /// and usage, then one `Finish` or one failure, and nothing after it. Dropping the stream aborts the call.
@@ -33,73 +33,59 @@ pub trait Provider: Send + Sync {
     async fn health(&self) -> Result<(), Failure>;
 
     /// What is known of it without asking it.
-    fn standing(&self) -> Standing {
-        Standing::default()
+    fn status(&self) -> ProviderStatus {
+        ProviderStatus::default()
     }
 }
 
-/// What is known of a provider without asking it.
+/// What is known of a provider without a call to it. A diagnostic: no behaviour depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// What the last look at its health said; none if nobody looks.
+pub struct ProviderStatus {
+    /// The result of the last health check; none if none runs.
     pub health: Option<Result<(), Failure>>,
-    /// It failed so often that it is not asked, but for a probe now and then.
+    /// The circuit breaker is open: only a probe now and then reaches the provider.
     pub breaker_open: bool,
-    /// It is not asked before so much time has passed.
+    /// Time left until the provider is called again, after a `Retry-After` or a run of failures.
     pub skipped_for: Option<Duration>,
-    /// Why the last request to it failed, if it did.
+    /// Why the last call failed, if it did.
     pub last_failure: Option<Failure>,
-    /// What it keeps of the passages that it has read, if it does: a passage that it is given whole, and again, costs
-    /// little.
-    pub kept: Option<KeptPassages>,
-    /// How far it is with passages that nobody has asked about yet, if it reads them ahead.
-    pub reading_ahead: Option<ReadingAhead>,
+    /// The prefix cache, if the provider has one.
+    pub prefix_cache: Option<PrefixCacheStats>,
+    /// The background prefill of the catalog, if the provider runs one.
+    pub warmup: Option<WarmupProgress>,
 }
 
-/// What a provider keeps of passages, and how often that helped.
+/// Counters of a prefix cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeptPassages {
-    /// Pieces of prompts that were there when they were needed.
+pub struct PrefixCacheStats {
+    /// Prefixes and passages that were in the cache when a prompt needed them.
     pub hits: u64,
-    /// Pieces that were not.
+    /// Those that were not.
     pub misses: u64,
     /// Bytes in memory.
     pub memory_bytes: u64,
     /// Bytes in files.
     pub disk_bytes: u64,
-    /// Pieces that are being read by themselves, or wait until there is time for it.
-    pub unread: u64,
+    /// Passages queued for background prefill because a prompt lacked them.
+    pub pending: u64,
 }
 
-/// How far a provider is with passages that it reads ahead of any question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadingAhead {
-    /// Whether it is at it.
-    pub state: AheadState,
-    /// Passages that were looked at so far.
-    pub passages: u64,
-    /// Those of them that had to be read; the others were kept already, or cannot be.
-    pub read: u64,
+/// Progress of the background prefill of a catalog's passages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WarmupProgress {
+    /// Passages examined so far.
+    pub done: u64,
+    /// Passages in the catalog.
+    pub total: u64,
+    /// Passages of `done` that had to be computed; the others were cached, or cannot be.
+    pub prefilled: u64,
+    /// Why no further passage is prefilled, if something prevents it.
+    pub paused: Option<String>,
 }
 
-/// Whether passages are read ahead of any question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AheadState {
-    /// Not yet, and why.
-    Waiting(String),
-    /// They are, while nobody asks.
-    Reading,
-    /// All that there are were read; it is looked for new ones.
-    Done,
-    /// There was no room to keep them all. New ones take the place of what was used longest ago.
-    Full,
-    /// Not any more, and why.
-    Stopped(String),
-}
-
-impl Standing {
-    /// Whether requests reach it.
-    pub fn is_asked(&self) -> bool {
+impl ProviderStatus {
+    /// Whether requests reach the provider.
+    pub fn takes_requests(&self) -> bool {
         !self.breaker_open && self.skipped_for.is_none()
     }
 }
@@ -111,7 +97,7 @@ pub type ModelStream = BoxStream<'static, Result<ModelEvent, Failure>>;
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelEvent {
     /// The provider took the request.
-    Started(Model),
+    Started(ModelId),
     /// A sign of life before the answer begins: the prompt waits its turn, or is being read. It is not told on.
     Waiting,
     /// A token of the answer; never empty.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Changes, ChunkId, DocumentId, Failure, Matching, Passage, Principal, Scope, StorageError};
+use crate::{
+    CatalogChanges, ChunkId, DocumentId, Failure, FilterMatches, Passage, Principal, SearchScope,
+    StorageError,
+};
 
 /// What is searched. Derived from the catalog, and made anew from it when it is missing or of another kind.
 #[async_trait]
@@ -15,16 +18,16 @@ pub trait Index: Send + Sync {
     /// Whether there is nothing in it that could be found.
     fn is_empty(&self) -> bool;
 
-    /// Takes in what happened since. A search sees either all of it or nothing. Changes up to revision 0 empty it.
-    async fn apply(&self, changes: Changes) -> Result<(), StorageError>;
+    /// Takes in what happened since. A search sees either all of it or nothing. CatalogChanges up to revision 0 empty it.
+    async fn apply(&self, changes: CatalogChanges) -> Result<(), StorageError>;
 
     /// The best candidates by words and by meaning, all on one state of the index.
-    async fn search(&self, search: Search) -> Result<Vec<Candidate>, Failure>;
+    async fn search(&self, search: IndexQuery) -> Result<Vec<Candidate>, Failure>;
 }
 
 /// What to look for in an index.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Search {
+pub struct IndexQuery {
     /// Whose chunks.
     pub who: Principal,
     /// The words.
@@ -32,7 +35,7 @@ pub struct Search {
     /// Their vector, if there is one.
     pub vector: Option<Vec<f32>>,
     /// Only what passed filters, if there were any.
-    pub within: Option<Matching>,
+    pub within: Option<FilterMatches>,
     /// How many by words, and how many by meaning.
     pub limit: usize,
 }
@@ -64,19 +67,19 @@ pub trait Retriever: Send + Sync {
     async fn retrieve(
         &self,
         who: &Principal,
-        query: Query,
+        query: RetrievalQuery,
         stages: &(dyn Fn(Stage) + Send + Sync),
-    ) -> Result<Found, Failure>;
+    ) -> Result<Retrieved, Failure>;
 }
 
 /// What is to be found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Query {
+pub struct RetrievalQuery {
     /// The words.
     pub text: String,
     /// Where to look.
-    pub scope: Scope,
-    /// Passages whose cosine with the question is less are left out.
+    pub scope: SearchScope,
+    /// RetrievedPassages whose cosine with the question is less are left out.
     pub threshold: Option<f32>,
     /// How many passages.
     pub limit: usize,
@@ -84,7 +87,7 @@ pub struct Query {
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct Retrieved {
     /// The passages, best first.
     pub passages: Vec<Hit>,
     /// How many chunks were looked at: those found by words or by meaning.
@@ -113,7 +116,7 @@ pub enum Stage {
     Began(StageName),
     /// It ended.
     Ended {
-        /// Which one.
+        /// PromptFilter one.
         name: StageName,
         /// How many chunks it left.
         count: usize,
@@ -122,7 +125,7 @@ pub enum Stage {
     },
 }
 
-/// Which stage.
+/// PromptFilter stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageName {
     /// A question that goes on from an earlier one is made into one that stands alone.

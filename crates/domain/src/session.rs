@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// Takes the title from a question, if it has none yet.
-    pub fn entitle(&mut self, question: &str) {
+    pub fn set_title_once(&mut self, question: &str) {
         self.title.get_or_insert_with(|| question.chars().take(TITLE_CHARS).collect());
     }
 
@@ -108,7 +108,7 @@ pub struct NewSession {
 
 /// What ending a session found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct EndedSession {
     /// The prompt that was running in it, to be cancelled now.
     pub running: Option<PromptId>,
     /// Whether this ended it; false if it had been ended before.
@@ -134,7 +134,7 @@ pub trait Sessions: Send + Sync {
     ) -> Result<(), StorageError>;
 
     /// Ends the session for good; from then on it takes no prompt. None if there is no such session.
-    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError>;
+    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<EndedSession>, StorageError>;
 
     /// How many sessions are alive, of every tenant: those that [`Session::is_alive`] says so of.
     async fn alive(&self, alive_since: Timestamp) -> Result<u64, StorageError>;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Accepted, Ask, Claim, Leaving, MAX_KEY_CHARS, MessageId, NewPrompt, NewSession, Opening, Principal,
-    PromptId, Provider, Rejection, Scope, Session, Timestamp,
+    Accepted, Ask, Claim, MAX_KEY_CHARS, MessageId, NewPrompt, NewSession, OnDisconnect, Principal, PromptId,
+    Provider, Rejection, SearchScope, Session, SessionPolicy, Timestamp,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -39,7 +39,7 @@ impl Engine {
     async fn admit(&self, who: &Principal, ask: Ask) -> Result<Reader, Rejection> {
         self.validate(&ask)?;
         let session = self.shared.ports.sessions.find(who, ask.session).await?;
-        if session.is_none() && ask.opening != Opening::Made {
+        if session.is_none() && ask.session_policy != SessionPolicy::CreateIfMissing {
             return Err(Rejection::SessionNotUsable);
         }
         let owner = session.as_ref().and_then(|session| session.owner.as_deref());
@@ -83,7 +83,7 @@ impl Engine {
                 "the prompt has {chars} characters; at most {longest} are allowed (limits.question_chars)"
             ));
         }
-        if let Scope::Selection(text) = &question.scope {
+        if let SearchScope::Selection(text) = &question.scope {
             let chars = text.chars().count();
             if text.trim().is_empty() {
                 return invalid("the selection is empty: select what the question is about".to_owned());
@@ -112,8 +112,9 @@ impl Engine {
         let journal = &self.shared.ports.journal;
         let permit = self.reader_permit();
         let mut claim = journal.claim(who, self.new_prompt(ask, provider, false)).await?;
-        let makes_session =
-            |claim: &Claim| matches!(claim, Claim::SessionUnknown) && ask.opening == Opening::Made;
+        let makes_session = |claim: &Claim| {
+            matches!(claim, Claim::SessionUnknown) && ask.session_policy == SessionPolicy::CreateIfMissing
+        };
         let would_start = matches!(claim, Claim::NoRoom) || makes_session(&claim);
         // Whoever has the key of a prompt joins it until the end.
         let is_new = would_start || matches!(claim, Claim::SessionBusy(_));
@@ -155,7 +156,7 @@ impl Engine {
     ) -> Result<Admitted, Rejection> {
         let at = new.at;
         let (session, prompt) = (new.accepted.session, new.accepted.prompt);
-        let live = Arc::new(Live::new(who.clone(), session, prompt, self.lingering(ask.leaving)));
+        let live = Arc::new(Live::new(who.clone(), session, prompt, self.lingering(ask.on_disconnect)));
         let stake = live.stake(live.lingering);
         if !self.shared.running.add(&live) {
             return Err(Rejection::Stopping);
@@ -166,8 +167,8 @@ impl Engine {
                 let reader = Reader::of_live(&live, stake, permit);
                 added.keep();
                 let (engine, provider) = (self.clone(), provider.clone());
-                let nothing_found = ask.nothing_found;
-                let task = Task { engine, live, run, provider, nothing_found, slot };
+                let when_nothing_found = ask.when_nothing_found;
+                let task = Task { engine, live, run, provider, when_nothing_found, slot };
                 task.spawn(accepted, at);
                 Ok(Admitted::Reader(reader))
             }
@@ -188,7 +189,7 @@ impl Engine {
     ) -> Result<Admitted, Rejection> {
         match claim {
             Claim::Joined(prompt) => {
-                let lingering = self.lingering(ask.leaving);
+                let lingering = self.lingering(ask.on_disconnect);
                 let Some(reader) = self.join(who, prompt, lingering, permit).await? else {
                     return Ok(Admitted::Again);
                 };
@@ -236,18 +237,18 @@ impl Engine {
             first_choice: provider.model(),
             trace: ask.trace,
         };
-        let alive_since = match ask.opening {
-            Opening::Alive => at.minus(self.shared.limits.idle),
-            Opening::Revived | Opening::Made => Timestamp::from_micros(i64::MIN),
+        let alive_since = match ask.session_policy {
+            SessionPolicy::RequireActive => at.minus(self.shared.limits.idle),
+            SessionPolicy::ReviveExpired | SessionPolicy::CreateIfMissing => Timestamp::from_micros(i64::MIN),
         };
         NewPrompt { accepted: Box::new(accepted), at, alive_since, room }
     }
 
     /// How long a prompt goes on when a reader has left.
-    fn lingering(&self, leaving: Leaving) -> Duration {
-        match leaving {
-            Leaving::GoesOn => self.shared.limits.resume,
-            Leaving::Cancels => Duration::ZERO,
+    fn lingering(&self, on_disconnect: OnDisconnect) -> Duration {
+        match on_disconnect {
+            OnDisconnect::Continue => self.shared.limits.resume,
+            OnDisconnect::Cancel => Duration::ZERO,
         }
     }
 

@@ -1,6 +1,6 @@
 //! From model events to steps of the log, within the answer's bounds. Pure.
 
-use domain::{Cause, Ended, Failure, FailureKind, FinishReason, Model, ModelEvent, Outcome, Step, Text};
+use domain::{EndCause, Ended, Failure, FailureKind, FinishReason, ModelEvent, ModelId, Outcome, Step, Text};
 
 use crate::Limits;
 
@@ -19,7 +19,7 @@ pub(crate) struct Answer {
     pub(crate) steps: Vec<Step>,
     batch_bytes: usize,
     /// Who answers. The log gets it together with the first content.
-    pub(crate) model: Option<Model>,
+    pub(crate) model: Option<ModelId>,
     /// Text or reasoning was streamed, or a tool called.
     pub(crate) has_begun: bool,
     has_tool_call: bool,
@@ -105,7 +105,7 @@ impl Answer {
 
     /// The end of an answer that a bound of ours cuts: what was said counts, if anything was.
     pub(crate) fn cut_short(&self) -> Ended {
-        Ended { cause: Cause::Limit, ..self.finished(FinishReason::Length) }
+        Ended { cause: EndCause::Limit, ..self.finished(FinishReason::Length) }
     }
 
     /// A provider stops at the bound by itself and then tells its counts, so only what comes beyond the
@@ -131,7 +131,7 @@ impl Answer {
             FinishReason::Length => empty("the model reached its token limit before it said anything"),
             FinishReason::Stop | FinishReason::ToolCalls => empty("the model ended without saying anything"),
         };
-        Ended { outcome, cause: Cause::Model }
+        Ended { outcome, cause: EndCause::Model }
     }
 }
 

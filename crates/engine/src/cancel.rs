@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{CancelReason, Cause, Principal, PromptId, Rejection, SessionId};
+use domain::{CancelReason, EndCause, Principal, PromptId, Rejection, SessionId};
 use tokio::time::{Instant, timeout};
 
 use crate::Engine;
@@ -23,8 +23,8 @@ impl Engine {
         let live = self.shared.running.get(prompt).filter(|live| live.who == *who && live.session == session);
         let live = live.ok_or(Rejection::PromptNotFound)?;
         let asked_at = Instant::now();
-        match stop(&live, Cause::Client(reason)).await {
-            Some(Cause::Client(_)) | None => {
+        match stop(&live, EndCause::Client(reason)).await {
+            Some(EndCause::Client(_)) | None => {
                 self.shared.measured.totals().cancelled(asked_at.elapsed());
                 self.touch(who, session).await;
                 Ok(())
@@ -38,7 +38,7 @@ impl Engine {
     pub async fn end_session(&self, who: &Principal, session: SessionId) -> Result<(), Rejection> {
         let ending = self.shared.ports.sessions.end(who, session).await?.ok_or(Rejection::SessionNotFound)?;
         if let Some(live) = ending.running.and_then(|prompt| self.shared.running.get(prompt)) {
-            stop(&live, Cause::SessionEnded).await;
+            stop(&live, EndCause::SessionEnded).await;
         }
         if ending.is_first {
             self.measure_ended(who, session).await;
@@ -48,7 +48,7 @@ impl Engine {
 }
 
 /// Stops a prompt, and tells what ended it; none if that is not known in time.
-async fn stop(live: &Live, cause: Cause) -> Option<Cause> {
+async fn stop(live: &Live, cause: EndCause) -> Option<EndCause> {
     live.stop(cause);
     let ended = timeout(END, live.log.ended()).await.ok();
     if ended.is_none() {

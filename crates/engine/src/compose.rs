@@ -47,7 +47,7 @@ impl Engine {
         let (most, room) = (self.shared.answering.context_tokens, provider.room(&request).unwrap_or(0));
         let found = worthwhile(found, self.shared.answering.least_share);
         let count = |text: &str| provider.count_tokens(text);
-        let passages = match provider.standing().kept {
+        let passages = match provider.status().prefix_cache {
             // What is cut for a question is of no use for the next one.
             Some(_) => cut::whole(found, query, most, room, count),
             None => cut::fit(found, query, most.min(room), count),

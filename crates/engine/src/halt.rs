@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use domain::{Cause, Ended, Failure, FailureKind, Outcome};
+use domain::{EndCause, Ended, Failure, FailureKind, Outcome};
 use tokio::time::sleep;
 
 use crate::answer::Answer;
@@ -17,7 +17,7 @@ pub(crate) struct Halts<'a> {
 /// Why a prompt ends before its model does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Halt {
-    Stopped(Cause),
+    Stopped(EndCause),
     OutOfTime(Duration),
 }
 
@@ -47,7 +47,7 @@ impl Halt {
     /// How the prompt ends, with what of its answer there is.
     pub(crate) fn end(self, answer: &Answer) -> Ended {
         match self {
-            Self::Stopped(Cause::Drain) => Ended::interrupted(Cause::Drain),
+            Self::Stopped(EndCause::Drain) => Ended::interrupted(EndCause::Drain),
             Self::Stopped(cause) => Ended { outcome: Outcome::Cancelled, cause },
             Self::OutOfTime(_) if answer.tokens > 0 => answer.cut_short(),
             Self::OutOfTime(total) => Ended {
@@ -55,7 +55,7 @@ impl Halt {
                     FailureKind::SilentAtStart,
                     format!("no answer within {} s (generation.total_seconds)", total.as_secs()),
                 )),
-                cause: Cause::Limit,
+                cause: EndCause::Limit,
             },
         }
     }

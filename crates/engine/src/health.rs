@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{Failure, Standing, StorageError, Timestamp};
+use domain::{Failure, ProviderStatus, StorageError, Timestamp};
 use futures::future::{join, join_all};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -39,8 +39,8 @@ impl Engine {
     }
 
     /// How those stand together who are asked where nobody is named.
-    pub async fn order_health(&self) -> (Result<(), Failure>, Standing) {
-        (self.hear().await.order, self.shared.providers.order().standing())
+    pub async fn order_health(&self) -> (Result<(), Failure>, ProviderStatus) {
+        (self.hear().await.order, self.shared.providers.order().status())
     }
 
     /// Asks the providers; one look at a time.
@@ -60,7 +60,8 @@ impl Engine {
 
     /// Whether new prompts could be kept now.
     pub async fn storage_health(&self) -> Result<(), StorageError> {
-        let late = || Err(StorageError(format!("storage does not answer within {} s", STORAGE.as_secs())));
+        let late =
+            || Err(StorageError::other(format!("storage does not answer within {} s", STORAGE.as_secs())));
         timeout(STORAGE, self.shared.ports.journal.health()).await.unwrap_or_else(|_| late())
     }
 
@@ -70,8 +71,8 @@ impl Engine {
     }
 
     /// What is known of each configured provider without asking it.
-    pub fn provider_standings(&self) -> BTreeMap<String, Standing> {
+    pub fn provider_standings(&self) -> BTreeMap<String, ProviderStatus> {
         let named = self.shared.providers.named().iter();
-        named.map(|(name, provider)| (name.clone(), provider.standing())).collect()
+        named.map(|(name, provider)| (name.clone(), provider.status())).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Principal, Prompt, PromptId, Rejection, Session, SessionId, Which};
+use domain::{Principal, Prompt, PromptFilter, PromptId, Rejection, Session, SessionId};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -40,7 +40,7 @@ impl Engine {
     pub async fn prompts(
         &self,
         who: &Principal,
-        which: Which,
+        which: PromptFilter,
         limit: usize,
     ) -> Result<Vec<Prompt>, Rejection> {
         let mut prompts = self.shared.ports.history.prompts(who, which, limit).await?;
@@ -88,7 +88,7 @@ impl Engine {
         let before = self.shared.ports.clock.now().minus(retention);
         let mut slices = 0_u64;
         loop {
-            match self.shared.ports.history.forget_before(before).await {
+            match self.shared.ports.history.delete_older_than(before).await {
                 Ok(forgotten) => {
                     self.measure_expired(&forgotten.expired);
                     if !forgotten.more {

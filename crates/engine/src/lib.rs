@@ -35,7 +35,7 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Cause, Clock, History, Journal, NothingFound, Retriever, Sessions};
+use domain::{Clock, EndCause, History, Journal, Retriever, Sessions, WhenNothingFound};
 use tokio::sync::{RwLock, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -96,7 +96,7 @@ pub struct Answering {
     /// Passages whose cosine has less than this share of the best one's are not given to the model.
     pub least_share: f32,
     /// What is done if nothing is found, whatever the dialect would do.
-    pub nothing_found: Option<NothingFound>,
+    pub when_nothing_found: Option<WhenNothingFound>,
     /// What is looked for when a question goes on from an earlier one.
     pub rewriting: Rewriting,
 }
@@ -172,7 +172,7 @@ impl Engine {
     /// Takes no new prompts, ends the running ones with `interrupted`, and waits until they have ended.
     pub async fn shutdown(&self) {
         for live in self.shared.running.close() {
-            live.stop(Cause::Drain);
+            live.stop(EndCause::Drain);
         }
         self.drain().await;
     }

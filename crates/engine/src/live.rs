@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::{Cause, Principal, PromptId, SessionId};
+use domain::{EndCause, Principal, PromptId, SessionId};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -25,7 +25,7 @@ struct State {
     readers: usize,
     /// When the last stake of those who left lapses.
     lapses_at: Instant,
-    stop: Option<Cause>,
+    stop: Option<EndCause>,
 }
 
 impl Live {
@@ -38,7 +38,7 @@ impl Live {
     /// abandoned already.
     pub(crate) fn stake(self: &Arc<Self>, linger: Duration) -> Option<Stake> {
         let mut state = self.state();
-        if state.stop == Some(Cause::Abandoned) {
+        if state.stop == Some(EndCause::Abandoned) {
             return None;
         }
         state.readers += 1;
@@ -48,7 +48,7 @@ impl Live {
     }
 
     /// Stops the prompt; the first cause holds.
-    pub(crate) fn stop(&self, cause: Cause) {
+    pub(crate) fn stop(&self, cause: EndCause) {
         self.state().stop.get_or_insert(cause);
         self.changed.notify_waiters();
     }
@@ -59,7 +59,7 @@ impl Live {
         if state.readers > 0 || state.stop.is_some() {
             return false;
         }
-        state.stop = Some(Cause::Abandoned);
+        state.stop = Some(EndCause::Abandoned);
         drop(state);
         self.changed.notify_waiters();
         true
@@ -71,13 +71,13 @@ impl Live {
     }
 
     /// Waits until the prompt is to stop: because somebody said so, or because the last stake lapsed.
-    pub(crate) async fn stopped(&self) -> Cause {
+    pub(crate) async fn stopped(&self) -> EndCause {
         loop {
             self.until(|state| state.readers == 0 || state.stop.is_some()).await;
             let lapses_at = {
                 let mut state = self.state();
                 if state.readers == 0 && state.lapses_at <= Instant::now() {
-                    state.stop.get_or_insert(Cause::Abandoned);
+                    state.stop.get_or_insert(EndCause::Abandoned);
                 }
                 if let Some(stop) = state.stop {
                     return stop;

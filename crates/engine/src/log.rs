@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use domain::{Batch, Cause, Step};
+use domain::{Batch, EndCause, Step};
 
 /// A log that grows until its terminal event.
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct State {
     /// Tokens of the answer so far.
     tokens: u64,
     /// The terminal event, once it is visible.
-    ended: Option<Cause>,
+    ended: Option<EndCause>,
     /// Those who wait for the next batch.
     waiting: BTreeMap<u64, Waker>,
     cursors: u64,
@@ -50,7 +50,7 @@ impl Log {
     }
 
     /// Waits until the terminal event is visible; tells what ended the prompt.
-    pub(crate) async fn ended(self: &Arc<Self>) -> Cause {
+    pub(crate) async fn ended(self: &Arc<Self>) -> EndCause {
         let mut cursor = self.cursor();
         poll_fn(|cx| cursor.poll_ended(cx)).await
     }
@@ -105,7 +105,7 @@ impl Cursor {
         &self.log
     }
 
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Cause> {
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<EndCause> {
         let mut state = self.log.state();
         if let Some(cause) = state.ended {
             return Poll::Ready(cause);

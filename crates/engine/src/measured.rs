@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::{FailureKind, Model, Principal, PromptStatus, SessionId, Stage, StageName, StorageError};
+use domain::{FailureKind, ModelId, Principal, PromptStatus, SessionId, Stage, StageName, StorageError};
 use tracing::warn;
 
 use crate::Engine;
@@ -130,7 +130,7 @@ impl Totals {
         histogram.into_iter().for_each(|(_, histogram)| histogram.observe(micros(*took)));
     }
 
-    fn model(&mut self, model: &Model) -> &mut ModelTotals {
+    fn model(&mut self, model: &ModelId) -> &mut ModelTotals {
         let name = (model.provider.clone(), model.model.clone());
         self.models.entry(name).or_insert_with(|| ModelTotals {
             first_token: Histogram::new(bounds::FIRST_TOKEN),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Failure, FailureKind, Found, Query, Question, Stage, Step};
+use domain::{Failure, FailureKind, Question, RetrievalQuery, Retrieved, Stage, Step};
 use futures::FutureExt;
 use tokio::sync::mpsc;
 
@@ -24,8 +24,8 @@ impl Engine {
         question: &Question,
         halts: &mut Halts<'_>,
         writer: &mut Writer,
-    ) -> Result<Found, Stop> {
-        let query = Query {
+    ) -> Result<Retrieved, Stop> {
+        let query = RetrievalQuery {
             text: query.to_owned(),
             scope: question.scope.clone(),
             threshold: question.threshold,
@@ -44,12 +44,12 @@ impl Engine {
                 tokio::select! {
                     biased;
                     Some(stage) = told.recv() => Next::Stage(stage),
-                    found = &mut finding => Next::Found(found),
+                    found = &mut finding => Next::Retrieved(found),
                 }
             });
             match next.await? {
                 Next::Stage(stage) => writer.append(&mut vec![Step::Stage(stage)]).await?,
-                Next::Found(found) => break found,
+                Next::Retrieved(found) => break found,
             }
         };
         drop(finding);
@@ -58,7 +58,11 @@ impl Engine {
             writer.append(&mut rest).await?;
         }
         let found = found.map_err(unavailable)?;
-        Ok(if found.is_relevant { found } else { Found { candidates: found.candidates, ..Found::default() } })
+        Ok(if found.is_relevant {
+            found
+        } else {
+            Retrieved { candidates: found.candidates, ..Retrieved::default() }
+        })
     }
 }
 
@@ -69,7 +73,7 @@ pub(crate) fn in_microseconds(took: Duration) -> Duration {
 
 enum Next {
     Stage(Stage),
-    Found(Result<Found, Failure>),
+    Retrieved(Result<Retrieved, Failure>),
 }
 
 /// Finding has two parts, and what is wrong with one of them is the reason why there is no answer: what the index does

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use domain::{Provider, Question, Scope, Stage, StageName, Step, Turn};
+use domain::{Provider, Question, SearchScope, Stage, StageName, Step, Turn};
 
 use crate::halt::Halts;
 use crate::way::Stop;
@@ -41,7 +41,7 @@ impl Engine {
     /// to find nothing, or to find a selection.
     fn by_rule(&self, question: &Question, conversation: &[Turn]) -> Option<String> {
         let may_help = self.shared.answering.rewriting != Rewriting::Off
-            && matches!(question.scope, Scope::Knowledge(_))
+            && matches!(question.scope, SearchScope::Knowledge(_))
             && !self.shared.ports.retriever.is_empty();
         may_help.then(|| follow_up::standalone(&question.text, conversation))?
     }

@@ -4,7 +4,9 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use domain::{Accepted, Cause, Ended, Failure, FailureKind, NothingFound, Outcome, Provider, Run, Timestamp};
+use domain::{
+    Accepted, EndCause, Ended, Failure, FailureKind, Outcome, Provider, Run, Timestamp, WhenNothingFound,
+};
 use futures::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::field::{debug, display};
@@ -22,7 +24,7 @@ pub(crate) struct Task {
     pub(crate) live: Arc<Live>,
     pub(crate) run: Run,
     pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) nothing_found: NothingFound,
+    pub(crate) when_nothing_found: WhenNothingFound,
     pub(crate) slot: OwnedSemaphorePermit,
 }
 
@@ -40,10 +42,10 @@ impl Task {
     }
 
     async fn run(self, accepted: Box<Accepted>, at: Timestamp) {
-        let Self { engine, live, run, provider, nothing_found, slot } = self;
+        let Self { engine, live, run, provider, when_nothing_found, slot } = self;
         let ports = &engine.shared.ports;
         let first_choice = accepted.first_choice.provider.clone();
-        let work = Work { accepted: accepted.clone(), nothing_found, provider };
+        let work = Work { accepted: accepted.clone(), when_nothing_found, provider };
         let mut answer = Answer::new(&engine.shared.limits);
         let mut writer = Writer::new(&engine.shared, run, &accepted, at, live.log.clone());
         live.log.publish([accepted.event(at)].into());
@@ -76,7 +78,7 @@ fn broken(panic: &(dyn std::any::Any + Send)) -> Ended {
     error!(panic = text, "the task of a prompt panicked");
     let failure =
         Failure::new(FailureKind::Internal, "something is broken on our side; the log names this prompt");
-    Ended { outcome: Outcome::Failed(failure), cause: Cause::Bug }
+    Ended { outcome: Outcome::Failed(failure), cause: EndCause::Bug }
 }
 
 /// How it ended, in the words of the metrics, and why if it failed.

@@ -21,7 +21,7 @@ impl Engine {
     }
 
     /// What a session is now, and when it expires or has expired.
-    pub fn standing(&self, session: &Session) -> (SessionStatus, Timestamp) {
+    pub fn status_of(&self, session: &Session) -> (SessionStatus, Timestamp) {
         let idle: Duration = self.shared.limits.idle;
         (session.status(self.shared.ports.clock.now(), idle), session.last_active_at.plus(idle))
     }

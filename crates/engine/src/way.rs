@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Accepted, Cause, Ended, Failure, FinishReason, Found, NothingFound, Outcome, Passage, Passages, Provider,
-    Scope, Step, StorageError, Text,
+    Accepted, EndCause, Ended, Failure, FinishReason, Outcome, Passage, Provider, Retrieved,
+    RetrievedPassages, SearchScope, Step, StorageError, Text, WhenNothingFound,
 };
 
 use crate::Engine;
@@ -20,7 +20,7 @@ pub(crate) const NOTHING_FOUND: &str = "Nothing was found in the documents for t
 /// What a prompt asks, and whom.
 pub(crate) struct Work {
     pub(crate) accepted: Box<Accepted>,
-    pub(crate) nothing_found: NothingFound,
+    pub(crate) when_nothing_found: WhenNothingFound,
     pub(crate) provider: Arc<dyn Provider>,
 }
 
@@ -41,7 +41,7 @@ impl Engine {
         writer: &mut Writer,
     ) -> Ended {
         let mut halts = Halts::new(live, self.shared.limits.total);
-        let mut passages = Passages::default();
+        let mut passages = RetrievedPassages::default();
         let ended = match self.go(live, work, &mut halts, &mut passages, answer, writer).await {
             Ok(ended) => ended,
             Err(Stop::Halted(halt)) => halt.end(answer),
@@ -59,21 +59,21 @@ impl Engine {
         live: &Live,
         work: Work,
         halts: &mut Halts<'_>,
-        passages: &mut Passages,
+        passages: &mut RetrievedPassages,
         answer: &mut Answer,
         writer: &mut Writer,
     ) -> Result<Ended, Stop> {
         let Accepted { question, follows, .. } = *work.accepted;
         let conversation = match question.scope {
-            Scope::Knowledge(_) => halts.unless(self.remember(&live.who, follows)).await??,
+            SearchScope::Knowledge(_) => halts.unless(self.remember(&live.who, follows)).await??,
             // Only the selection is context: what was said before may quote the documents.
-            Scope::Selection(_) => Vec::new(),
+            SearchScope::Selection(_) => Vec::new(),
         };
         let query = self.rewrite(&question, &conversation, &work.provider, halts, writer).await?;
-        let Found { passages: found, candidates, .. } =
+        let Retrieved { passages: found, candidates, .. } =
             self.retrieve(live, &query, &question, halts, writer).await?;
         let count = found.len();
-        if found.is_empty() && self.says_so(work.nothing_found) {
+        if found.is_empty() && self.says_so(work.when_nothing_found) {
             return say_nothing_found(answer, writer).await;
         }
         halts.unless(work.provider.ready()).await?;
@@ -82,7 +82,7 @@ impl Engine {
         if candidates > 0 {
             let found = u32::try_from(count).unwrap_or(u32::MAX);
             let logged = |passage: &Passage| Passage { before: String::new(), ..passage.clone() };
-            *passages = Passages { found, in_prompt: request.passages.iter().map(logged).collect() };
+            *passages = RetrievedPassages { found, in_prompt: request.passages.iter().map(logged).collect() };
             writer.append(&mut vec![Step::Passages(Box::new(passages.clone()))]).await?;
         }
         let stream = work.provider.stream(Arc::new(request));
@@ -90,20 +90,20 @@ impl Engine {
     }
 
     /// Whether a question for which nothing was found is answered with just that.
-    fn says_so(&self, dialect: NothingFound) -> bool {
-        self.shared.answering.nothing_found.unwrap_or(dialect) == NothingFound::SaySo
+    fn says_so(&self, dialect: WhenNothingFound) -> bool {
+        self.shared.answering.when_nothing_found.unwrap_or(dialect) == WhenNothingFound::SaySo
     }
 }
 
 async fn say_nothing_found(answer: &mut Answer, writer: &mut Writer) -> Result<Ended, Stop> {
     answer.say(Text::from(NOTHING_FOUND));
     writer.append(answer.take_batch()).await?;
-    Ok(Ended { outcome: Outcome::Done(FinishReason::Stop), cause: Cause::Model })
+    Ok(Ended { outcome: Outcome::Done(FinishReason::Stop), cause: EndCause::Model })
 }
 
 /// Tells which passages the answer rests on, unless there is none worth citing.
 async fn cite(
-    passages: &Passages,
+    passages: &RetrievedPassages,
     answer: &Answer,
     ended: &Ended,
     writer: &mut Writer,
@@ -117,12 +117,12 @@ async fn cite(
 }
 
 pub(crate) fn failed(failure: Failure) -> Ended {
-    Ended { outcome: Outcome::Failed(failure), cause: Cause::Model }
+    Ended { outcome: Outcome::Failed(failure), cause: EndCause::Model }
 }
 
 fn lost_journal(reason: &StorageError) -> Ended {
     tracing::error!(%reason, "a prompt lost its journal");
-    Ended::interrupted(Cause::Journal)
+    Ended::interrupted(EndCause::Journal)
 }
 
 impl From<Halt> for Stop {

@@ -4,7 +4,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use domain::{Accepted, Batch, Cause, Clock, Ended, Event, Journal, Run, Step, StorageError, Timestamp};
+use domain::{Accepted, Batch, Clock, EndCause, Ended, Event, Journal, Run, Step, StorageError, Timestamp};
 use futures::FutureExt;
 use tracing::error;
 
@@ -53,12 +53,12 @@ impl Writer {
     pub(crate) async fn finish(mut self, ended: Ended) -> (Batch, Ended) {
         let last = self.batch([Step::Ended(Box::new(ended.clone()))].into_iter());
         let finished = AssertUnwindSafe(self.journal.finish(self.run, last.clone())).catch_unwind().await;
-        let finished = finished.unwrap_or_else(|_| Err(StorageError("it panicked".to_owned())));
+        let finished = finished.unwrap_or_else(|_| Err(StorageError::other("it panicked".to_owned())));
         let (last, ended) = match finished {
             Ok(()) => (last, ended),
             Err(reason) => {
                 error!(%reason, "the journal did not take the end of a prompt");
-                let told = Ended::interrupted(Cause::Journal);
+                let told = Ended::interrupted(EndCause::Journal);
                 let event = Event { step: Step::Ended(Box::new(told.clone())), ..last[0].clone() };
                 ([event].into(), told)
             }

@@ -12,7 +12,7 @@ mod report;
 
 use std::sync::Arc;
 
-use domain::{Catalog, Clock, Embedder, Failure, Published};
+use domain::{Catalog, Clock, Embedder, Failure, IndexSync};
 use tokio::sync::{Semaphore, watch};
 
 use crate::chunk::{Budget, Strategy};
@@ -28,7 +28,7 @@ pub struct Ports {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Who knows when they can be found; none where nobody searches in this process.
-    pub published: Option<Arc<dyn Published>>,
+    pub published: Option<Arc<dyn IndexSync>>,
 }
 
 /// How documents are taken in.

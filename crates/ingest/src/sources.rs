@@ -68,7 +68,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// How its documents come here.
-    pub kind: domain::Source,
+    pub kind: domain::SourceKind,
     /// The repository, or the folder as an address. It never has credentials in it.
     pub repo_url: String,
     /// Where in the repository this is, with a slash at its end; empty for the whole of it.

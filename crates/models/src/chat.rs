@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Failure, FailureKind, Model, ModelEvent, ModelStream, Provider, ReadingAhead, Request, Standing,
+    Failure, FailureKind, ModelEvent, ModelId, ModelStream, Provider, ProviderStatus, Request, WarmupProgress,
 };
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, StreamExt};
@@ -52,7 +52,7 @@ const BYTES_PER_TOKEN: usize = 2;
 
 /// A chat model of this process.
 pub struct LlamaProvider {
-    model: Model,
+    model: ModelId,
     limits: Limits,
     state: watch::Receiver<State>,
     places: Arc<Semaphore>,
@@ -60,7 +60,7 @@ pub struct LlamaProvider {
     asking: Arc<AtomicUsize>,
     ahead: Arc<Semaphore>,
     counts: Arc<Counts>,
-    reading_ahead: Mutex<Option<ReadingAhead>>,
+    reading_ahead: Mutex<Option<WarmupProgress>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -124,7 +124,7 @@ struct Ready {
 
 impl LlamaProvider {
     /// Begins to load the GGUF file at `path`. If that fails, `health` and every call tell why.
-    pub fn open(model: Model, path: impl Into<PathBuf>, limits: Limits) -> Self {
+    pub fn open(model: ModelId, path: impl Into<PathBuf>, limits: Limits) -> Self {
         let file = ModelFile { path: path.into(), sha256: None };
         Self::find_and_open(model, || Ok(file), None, limits)
     }
@@ -132,7 +132,7 @@ impl LlamaProvider {
     /// The same with a file that has to be found first, which may take its time, or fail with a reason; and with a
     /// folder for what is computed once.
     pub fn find_and_open(
-        model: Model,
+        model: ModelId,
         find: impl FnOnce() -> Result<ModelFile, String> + Send + 'static,
         cache: Option<PathBuf>,
         limits: Limits,
@@ -184,7 +184,7 @@ impl LlamaProvider {
     }
 
     /// Takes note of how reading ahead goes, which only whoever asks for it knows, so that `standing` tells it.
-    pub fn note_reading_ahead(&self, now: ReadingAhead) {
+    pub fn note_reading_ahead(&self, now: WarmupProgress) {
         *self.reading_ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
@@ -204,7 +204,7 @@ impl LlamaProvider {
 
 #[async_trait]
 impl Provider for LlamaProvider {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.model.clone()
     }
 
@@ -255,10 +255,10 @@ impl Provider for LlamaProvider {
         }
     }
 
-    fn standing(&self) -> Standing {
-        let kept = self.loaded().filter(|ready| ready.keeps_passages).map(|_| self.counts.told());
-        let reading_ahead = self.reading_ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Standing { kept, reading_ahead, ..Standing::default() }
+    fn status(&self) -> ProviderStatus {
+        let prefix_cache = self.loaded().filter(|ready| ready.keeps_passages).map(|_| self.counts.told());
+        let warmup = self.reading_ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ProviderStatus { prefix_cache, warmup, ..ProviderStatus::default() }
     }
 }
 

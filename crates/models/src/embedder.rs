@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
 use async_trait::async_trait;
-use domain::{Embedder, Failure, FailureKind, Shape, TokenCounter, Urgency};
+use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, FailureKind, TokenCounter};
 use tokio::sync::watch;
 
 use folder::Folder;
@@ -97,7 +97,7 @@ impl Embedder for BertEmbedder {
         &self.name
     }
 
-    async fn shape(&self) -> Result<Shape, Failure> {
+    async fn shape(&self) -> Result<EmbeddingShape, Failure> {
         Ok(self.ready().await?.model.shape())
     }
 
@@ -105,8 +105,8 @@ impl Embedder for BertEmbedder {
         Ok(self.ready().await?.model.tokens.counter())
     }
 
-    async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
-        self.ready().await?.workers.embed(texts, urgency).await
+    async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
+        self.ready().await?.workers.embed(texts, priority).await
     }
 
     async fn health(&self) -> Result<(), Failure> {
@@ -170,9 +170,9 @@ impl LoadedModel {
         Ok(Self { model: Model::load(&mut *checkpoint)?, tokens })
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> EmbeddingShape {
         let architecture = self.model.architecture();
-        Shape { dimension: architecture.hidden, token_limit: architecture.token_limit }
+        EmbeddingShape { dimension: architecture.hidden, token_limit: architecture.token_limit }
     }
 }
 

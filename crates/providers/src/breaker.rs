@@ -7,7 +7,7 @@ mod state;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use domain::{Failure, FailureKind, Model, ModelStream, Provider, Request, Standing};
+use domain::{Failure, FailureKind, ModelId, ModelStream, Provider, ProviderStatus, Request};
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
@@ -34,7 +34,7 @@ impl Breaker {
 
 #[async_trait]
 impl Provider for Breaker {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.provider.model()
     }
 
@@ -68,14 +68,14 @@ impl Provider for Breaker {
         }
     }
 
-    fn standing(&self) -> Standing {
+    fn status(&self) -> ProviderStatus {
         let entries = self.book.entries();
         let skipped_for = match entries.state.skip(Instant::now()) {
             Some(Skip::Open(wait) | Skip::Asked(wait)) => Some(wait),
             Some(Skip::Probing) | None => None,
         };
         let (breaker_open, last_failure) = (entries.state.is_open(), entries.last_failure.clone());
-        Standing { breaker_open, skipped_for, last_failure, ..self.provider.standing() }
+        ProviderStatus { breaker_open, skipped_for, last_failure, ..self.provider.status() }
     }
 }
 
@@ -121,7 +121,7 @@ impl Book {
         if let Some(wait) = wait {
             entries.state.leave_alone(now + wait);
         }
-        let verdict = if failure.kind.counts() { Verdict::Failed } else { Verdict::Nothing };
+        let verdict = if failure.kind.counts_for_breaker() { Verdict::Failed } else { Verdict::Nothing };
         if entries.state.hear(ticket, verdict, now) == Some(Change::Opened) {
             tracing::warn!(provider = %self.name, reason = %failure, "a provider fails too often, and is left alone");
         }

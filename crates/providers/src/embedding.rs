@@ -13,7 +13,7 @@ mod waits;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use domain::{Embedder, Failure, Shape, TokenCounter, Urgency};
+use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, TokenCounter};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -88,15 +88,15 @@ impl RemoteEmbedder {
 
     /// The vectors of these texts: one call if the server takes them all, and smaller ones if it does not,
     /// so that one text that is too long fails no other.
-    async fn batch(&self, texts: Vec<&str>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
-        let _permit = match urgency {
-            Urgency::Query => None,
-            Urgency::Bulk => Some(self.bulk.acquire().await.expect("it is never closed")),
+    async fn batch(&self, texts: Vec<&str>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
+        let _permit = match priority {
+            EmbeddingPriority::Interactive => None,
+            EmbeddingPriority::Bulk => Some(self.bulk.acquire().await.expect("it is never closed")),
         };
         let mut vectors = Vec::with_capacity(texts.len());
         let mut calls = vec![texts];
         while let Some(texts) = calls.pop() {
-            match self.patiently(&texts, urgency).await {
+            match self.patiently(&texts, priority).await {
                 Ok(found) => vectors.extend(found),
                 Err(Trouble::Other(failure)) => return Err(failure),
                 Err(Trouble::TooMuch(failure)) => {
@@ -111,8 +111,8 @@ impl RemoteEmbedder {
     }
 
     /// Calls again after failures that pass by themselves.
-    async fn patiently(&self, texts: &[&str], urgency: Urgency) -> Result<Vec<Vec<f32>>, Trouble> {
-        let mut waits = Waits::new(urgency, self.retries);
+    async fn patiently(&self, texts: &[&str], priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Trouble> {
+        let mut waits = Waits::new(priority, self.retries);
         loop {
             let failure = match self.caller.call(texts).await {
                 Err(Trouble::Other(failure)) => failure,
@@ -137,12 +137,12 @@ impl Embedder for RemoteEmbedder {
         &self.caller.model
     }
 
-    async fn shape(&self) -> Result<Shape, Failure> {
+    async fn shape(&self) -> Result<EmbeddingShape, Failure> {
         if self.caller.dimension.get().is_none() {
-            self.embed(vec![PROBE.to_owned()], Urgency::Bulk).await?;
+            self.embed(vec![PROBE.to_owned()], EmbeddingPriority::Bulk).await?;
         }
         let dimension = *self.caller.dimension.get().expect("an answer that was taken has told it");
-        Ok(Shape { dimension, token_limit: self.token_limit })
+        Ok(EmbeddingShape { dimension, token_limit: self.token_limit })
     }
 
     async fn token_counter(&self) -> Result<TokenCounter, Failure> {
@@ -150,10 +150,10 @@ impl Embedder for RemoteEmbedder {
         Ok(Arc::new(|text| count_tokens(text) * 5 / 4))
     }
 
-    async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
+    async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
         let sent: Vec<&str> = texts.iter().map(|text| texts::sent(text, self.token_limit)).collect();
         let batches = texts::batches(&sent, self.batches).into_iter();
-        let calls: Vec<_> = batches.map(|batch| self.batch(batch, urgency)).collect();
+        let calls: Vec<_> = batches.map(|batch| self.batch(batch, priority)).collect();
         let vectors = stream::iter(calls).buffered(self.batches.calls).try_concat().await;
         vectors.map_err(|failure| self.named(failure))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Failure, FailureKind, Model};
+use domain::{Failure, FailureKind, ModelId};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, RequestBuilder, Response, Url};
 
@@ -64,8 +64,8 @@ impl ModelServer {
     }
 
     /// Its name and its model's; the latter is empty if none is set.
-    pub(crate) fn model(&self) -> Model {
-        Model { provider: self.name.clone(), model: self.model.clone().unwrap_or_else(|| Arc::from("")) }
+    pub(crate) fn model(&self) -> ModelId {
+        ModelId { provider: self.name.clone(), model: self.model.clone().unwrap_or_else(|| Arc::from("")) }
     }
 
     /// The model to ask for.

@@ -5,7 +5,7 @@ mod decoder;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Failure, Model, ModelStream, Provider, Request};
+use domain::{Failure, ModelId, ModelStream, Provider, Request};
 use reqwest::Response;
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ impl Ollama {
 
 #[async_trait]
 impl Provider for Ollama {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.server.model()
     }
 

@@ -7,7 +7,7 @@ mod tool_calls;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use domain::{Failure, Model, ModelStream, Provider, Request};
+use domain::{Failure, ModelId, ModelStream, Provider, Request};
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ impl OpenAi {
 
 #[async_trait]
 impl Provider for OpenAi {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.server.model()
     }
 

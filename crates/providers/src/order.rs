@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Failure, FailureKind, FinishReason, Model, ModelEvent, ModelStream, Provider, Request, Standing,
+    Failure, FailureKind, FinishReason, ModelEvent, ModelId, ModelStream, Provider, ProviderStatus, Request,
 };
 use futures::future::{Either, FutureExt};
 use futures::stream::{self, FuturesUnordered, StreamExt};
@@ -32,7 +32,7 @@ impl Order {
 
 #[async_trait]
 impl Provider for Order {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.members[0].model()
     }
 
@@ -49,7 +49,7 @@ impl Provider for Order {
 
     /// Whoever comes after the first is seldom asked, so that nobody waits for them; nor for the first without end.
     async fn ready(&self) {
-        if let Some(first) = self.members.iter().find(|member| member.standing().is_asked()) {
+        if let Some(first) = self.members.iter().find(|member| member.status().takes_requests()) {
             let _ = timeout(self.first_token, first.ready()).await;
         }
     }
@@ -70,7 +70,7 @@ impl Provider for Order {
             self.members.iter().map(|member| async move { (member, member.health().await) }).collect();
         while let Some((member, health)) = checks.next().await {
             let Err(failure) = health else { return Ok(()) };
-            if member.standing().is_asked() {
+            if member.status().takes_requests() {
                 retry_after = failure.retry_after.or(retry_after);
             }
             failures.add(&member.model().provider, failure);
@@ -79,10 +79,14 @@ impl Provider for Order {
     }
 
     /// That of the member who would be asked first.
-    fn standing(&self) -> Standing {
-        let mut standings = self.members.iter().map(|member| member.standing());
+    fn status(&self) -> ProviderStatus {
+        let mut standings = self.members.iter().map(|member| member.status());
         let first = standings.next().expect("an order has a member");
-        if first.is_asked() { first } else { standings.find(Standing::is_asked).unwrap_or(first) }
+        if first.takes_requests() {
+            first
+        } else {
+            standings.find(ProviderStatus::takes_requests).unwrap_or(first)
+        }
     }
 }
 
@@ -100,7 +104,7 @@ async fn first_answer(
 ) -> Result<Answer, Failure> {
     let mut failures = Failures::default();
     for member in members {
-        let is_asked = member.standing().is_asked();
+        let is_asked = member.status().takes_requests();
         let failure = match begin(&**member, first_token, request).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
@@ -112,7 +116,7 @@ async fn first_answer(
             // It was told why when that began.
             tracing::debug!(provider = %name, reason = %failure, "a provider is left alone");
         }
-        let tries_next = failure.kind.tries_next();
+        let tries_next = failure.kind.allows_fallback();
         failures.add(&name, failure);
         if !tries_next {
             break;

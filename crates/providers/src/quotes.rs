@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Failure, FinishReason, Model, ModelEvent, ModelStream, Passage, Provider, Request, Text, Usage,
+    Failure, FinishReason, ModelEvent, ModelId, ModelStream, Passage, Provider, Request, Text, Usage,
 };
 use futures::stream::{self, StreamExt};
 
@@ -45,8 +45,8 @@ impl Quotes {
 
 #[async_trait]
 impl Provider for Quotes {
-    fn model(&self) -> Model {
-        Model { provider: self.name.clone(), model: Arc::from("quotes") }
+    fn model(&self) -> ModelId {
+        ModelId { provider: self.name.clone(), model: Arc::from("quotes") }
     }
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {

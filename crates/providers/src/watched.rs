@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Failure, Model, ModelStream, Provider, Request, Standing};
+use domain::{Failure, ModelId, ModelStream, Provider, ProviderStatus, Request};
 use tokio::time::{Instant, sleep};
 
 /// A model that loads asks to be looked at again soon; no sooner than this.
@@ -70,7 +70,7 @@ impl Watched {
 
 #[async_trait]
 impl Provider for Watched {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.provider.model()
     }
 
@@ -101,8 +101,11 @@ impl Provider for Watched {
         }
     }
 
-    fn standing(&self) -> Standing {
-        Standing { health: self.last().as_ref().map(|look| look.health.clone()), ..self.provider.standing() }
+    fn status(&self) -> ProviderStatus {
+        ProviderStatus {
+            health: self.last().as_ref().map(|look| look.health.clone()),
+            ..self.provider.status()
+        }
     }
 }
 

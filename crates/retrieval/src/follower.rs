@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Catalog, Changes, Index, Published, StorageError};
+use domain::{Catalog, CatalogChanges, Index, IndexSync, StorageError};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time;
@@ -95,8 +95,9 @@ impl Follower {
     async fn reached(&self, ask: u64, enough: impl Fn(&Reached) -> bool) -> Result<(), StorageError> {
         let mut reached = self.reached.clone();
         let waited = reached.wait_for(|reached| enough(reached) || reached.failure(ask).is_some()).await;
-        let ended =
-            |_| StorageError("the index is no longer kept up to date: the server is stopping".to_owned());
+        let ended = |_| {
+            StorageError::other("the index is no longer kept up to date: the server is stopping".to_owned())
+        };
         let reached = waited.map_err(ended)?;
         match reached.failure(ask) {
             Some(error) if !enough(&reached) => Err(error.clone()),
@@ -106,8 +107,8 @@ impl Follower {
 }
 
 #[async_trait]
-impl Published for Follower {
-    async fn published(&self) -> Result<(), StorageError> {
+impl IndexSync for Follower {
+    async fn wait_until_searchable(&self) -> Result<(), StorageError> {
         self.caught_up().await
     }
 }
@@ -138,12 +139,12 @@ impl Following {
                     // Whether somebody asked or not, it is time for the next look.
                     let _ = time::timeout(wait, self.asks.told.notified()).await;
                 }
-                Err(StorageError(reason)) => {
+                Err(reason) => {
                     wait = (wait * 2).min(LONGEST_WAIT);
                     failures += 1;
                     tracing::warn!(seconds = wait.as_secs_f32(), "the index is behind its catalog: {reason}");
                     if failures >= TRIES {
-                        self.tell_failed(ask, &reason);
+                        self.tell_failed(ask, &reason.to_string());
                     }
                     time::sleep(wait).await;
                 }
@@ -153,7 +154,7 @@ impl Following {
 
     /// Tells whoever asked until then; those who ask later have tries of their own.
     fn tell_failed(&self, ask: u64, reason: &str) {
-        let error = StorageError(format!("the index cannot take in what was filed: {reason}"));
+        let error = StorageError::other(format!("the index cannot take in what was filed: {reason}"));
         self.reach.send_modify(|reached| reached.failed = Some(Failed { ask, error }));
     }
 
@@ -170,13 +171,15 @@ impl Following {
                 return Ok(());
             }
             if revision == from {
-                return Err(StorageError(format!("it stays at revision {from}, though there are more")));
+                return Err(StorageError::other(format!(
+                    "it stays at revision {from}, though there are more"
+                )));
             }
             self.reach.send_modify(|reached| reached.revision = revision);
         }
     }
 
-    async fn take_in(&self, changes: Changes) -> Result<(), StorageError> {
+    async fn take_in(&self, changes: CatalogChanges) -> Result<(), StorageError> {
         let (from, revision) = (self.index.revision(), changes.revision);
         if revision == from {
             return Ok(());

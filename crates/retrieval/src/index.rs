@@ -28,7 +28,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::{fs, io, thread};
 
 use async_trait::async_trait;
-use domain::{Candidate, Changes, Failure, FailureKind, Index, Search, StorageError};
+use domain::{Candidate, CatalogChanges, Failure, FailureKind, Index, IndexQuery, StorageError};
 use tantivy::directory::{MmapDirectory, RamDirectory};
 use tantivy::store::Compressor;
 use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
@@ -144,7 +144,7 @@ impl Index for EmbeddedIndex {
         self.snapshot().is_empty()
     }
 
-    async fn apply(&self, changes: Changes) -> Result<(), StorageError> {
+    async fn apply(&self, changes: CatalogChanges) -> Result<(), StorageError> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         let earlier = self.snapshot();
         if changes.revision != 0 && changes.revision <= earlier.revision {
@@ -160,12 +160,13 @@ impl Index for EmbeddedIndex {
             Ok(())
         });
         let applied =
-            applied.await.map_err(|died| StorageError(format!("the index's writer died: {died}")))?;
-        applied
-            .map_err(|error: tantivy::TantivyError| StorageError(format!("the index took nothing: {error}")))
+            applied.await.map_err(|died| StorageError::other(format!("the index's writer died: {died}")))?;
+        applied.map_err(|error: tantivy::TantivyError| {
+            StorageError::other(format!("the index took nothing: {error}"))
+        })
     }
 
-    async fn search(&self, search: Search) -> Result<Vec<Candidate>, Failure> {
+    async fn search(&self, search: IndexQuery) -> Result<Vec<Candidate>, Failure> {
         let permit = Arc::clone(&self.searches).acquire_owned().await;
         let permit = permit.map_err(|_| internal("the index was closed"))?;
         let (fields, snapshot) = (self.fields, self.snapshot());
@@ -177,11 +178,11 @@ impl Index for EmbeddedIndex {
     }
 }
 
-fn check_dimension(changes: &Changes, mut dimension: Option<usize>) -> Result<(), StorageError> {
+fn check_dimension(changes: &CatalogChanges, mut dimension: Option<usize>) -> Result<(), StorageError> {
     for vector in changes.added.iter().filter_map(|chunk| chunk.vector.as_ref()) {
         let expected = *dimension.get_or_insert(vector.len());
         if vector.len() != expected || vector.iter().any(|number| !number.is_finite()) {
-            return Err(StorageError(format!(
+            return Err(StorageError::other(format!(
                 "a chunk has a vector that does not fit the others, of {} numbers where they have {expected}, \
                  or one that is no number: if the embedding model changed under its name, give it a new name \
                  and run `wellspring reindex`",

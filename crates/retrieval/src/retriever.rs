@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use domain::{
-    Candidate, Catalog, ChunkId, Embedder, Failure, FailureKind, Filters, Found, Hit, Index, Matching, Piece,
-    Principal, Published, Query, Retriever, Scope, Search, Stage, StageName, StorageError, Urgency,
+    Candidate, Catalog, ChunkId, Embedder, EmbeddingPriority, Failure, FailureKind, FilterMatches, Filters,
+    Hit, Index, IndexQuery, IndexSync, Principal, RetrievalQuery, Retrieved, Retriever, SearchScope, Stage,
+    StageName, StorageError, StoredChunk,
 };
 use tokio::time::timeout;
 
@@ -23,7 +24,7 @@ pub struct HybridRetriever {
     embedder: Arc<dyn Embedder>,
     fusion: Fusion,
     /// Who knows when the index has what was filed, and how long a question waits for that at most.
-    up_to_date: Option<(Arc<dyn Published>, Duration)>,
+    up_to_date: Option<(Arc<dyn IndexSync>, Duration)>,
 }
 
 impl HybridRetriever {
@@ -39,14 +40,14 @@ impl HybridRetriever {
 
     /// Finds what was filed before a question, by whichever process, if the index takes it in within this time.
     #[must_use]
-    pub fn up_to_date(self, published: Arc<dyn Published>, within: Duration) -> Self {
+    pub fn up_to_date(self, published: Arc<dyn IndexSync>, within: Duration) -> Self {
         Self { up_to_date: Some((published, within)), ..self }
     }
 
     async fn candidates(
         &self,
         who: &Principal,
-        query: &Query,
+        query: &RetrievalQuery,
         filters: &Filters,
     ) -> Result<Vec<Candidate>, Failure> {
         if self.index.is_empty() {
@@ -61,7 +62,7 @@ impl HybridRetriever {
             self.matching(who, filters).await
         };
         let (within, vector) = tokio::try_join!(within, self.vector(&query.text))?;
-        let search = Search {
+        let search = IndexQuery {
             who: who.clone(),
             text: query.text.clone(),
             vector: Some(vector),
@@ -74,7 +75,7 @@ impl HybridRetriever {
     /// What the index has is found in any case.
     async fn catch_up(&self) {
         if let Some((published, within)) = &self.up_to_date {
-            let _ = timeout(*within, published.published()).await;
+            let _ = timeout(*within, published.wait_until_searchable()).await;
         }
     }
 
@@ -86,7 +87,7 @@ impl HybridRetriever {
         Ok(selection.candidates(question, &asked, &vectors))
     }
 
-    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Option<Matching>, Failure> {
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Option<FilterMatches>, Failure> {
         if filters.is_empty() {
             return Ok(None);
         }
@@ -100,7 +101,7 @@ impl HybridRetriever {
     /// As many vectors as there are texts.
     async fn vectors(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, Failure> {
         let wanted = texts.len();
-        let embedded = self.embedder.embed(texts, Urgency::Query).await;
+        let embedded = self.embedder.embed(texts, EmbeddingPriority::Interactive).await;
         let vectors = embedded.map_err(|failure| Failure {
             message: format!("embedding the question failed: {}", failure.message),
             ..failure
@@ -116,7 +117,7 @@ impl HybridRetriever {
     async fn hits(&self, who: &Principal, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
         let chunks: Vec<ChunkId> = ranked.iter().map(|ranked| ranked.candidate.chunk).collect();
         let pieces = self.catalog.pieces(who, &chunks).await.map_err(unavailable)?;
-        let mut pieces: HashMap<ChunkId, Piece> =
+        let mut pieces: HashMap<ChunkId, StoredChunk> =
             pieces.into_iter().map(|piece| (piece.chunk.id, piece)).collect();
         let hits = ranked.into_iter().filter_map(|Ranked { candidate, fused, reranked }| {
             let passage = pieces.remove(&candidate.chunk)?.into_passage(similarity(&candidate));
@@ -135,13 +136,13 @@ impl Retriever for HybridRetriever {
     async fn retrieve(
         &self,
         who: &Principal,
-        query: Query,
+        query: RetrievalQuery,
         stages: &(dyn Fn(Stage) + Send + Sync),
-    ) -> Result<Found, Failure> {
+    ) -> Result<Retrieved, Failure> {
         let began = begin(StageName::Retrieval, stages);
         let (candidates, selection) = match &query.scope {
-            Scope::Knowledge(filters) => (self.candidates(who, &query, filters).await?, None),
-            Scope::Selection(text) => {
+            SearchScope::Knowledge(filters) => (self.candidates(who, &query, filters).await?, None),
+            SearchScope::Selection(text) => {
                 let selection = Selection::new(text);
                 (self.pieces(&selection, &query.text).await?, Some(selection))
             }
@@ -173,7 +174,7 @@ impl Retriever for HybridRetriever {
             Some(selection) => selection.hits(ranked),
             None => self.hits(who, ranked).await?,
         };
-        Ok(Found { is_relevant: is_relevant && !passages.is_empty(), passages, candidates: count })
+        Ok(Retrieved { is_relevant: is_relevant && !passages.is_empty(), passages, candidates: count })
     }
 }
 
@@ -194,6 +195,7 @@ fn similarity(candidate: &Candidate) -> f32 {
     candidate.cosine.unwrap_or(0.0).clamp(0.0, 1.0)
 }
 
-fn unavailable(StorageError(reason): StorageError) -> Failure {
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unavailable(reason: StorageError) -> Failure {
     Failure::new(FailureKind::Retrieval, format!("the catalog cannot be read: {reason}"))
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dialects::health::{Overall, Part, State};
-use domain::{Embedder, Failure, Published, Standing, StorageError};
+use domain::{Embedder, Failure, IndexSync, ProviderStatus};
 use engine::Engine;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -26,14 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Looks at the parts of the server.
 pub(crate) struct Watch {
     embedder: Arc<dyn Embedder>,
-    index: Arc<dyn Published>,
+    index: Arc<dyn IndexSync>,
     embedding: Look,
     indexed: Look,
     storage: Look,
 }
 
 impl Watch {
-    pub(crate) fn new(embedder: Arc<dyn Embedder>, index: Arc<dyn Published>) -> Self {
+    pub(crate) fn new(embedder: Arc<dyn Embedder>, index: Arc<dyn IndexSync>) -> Self {
         let (embedding, indexed, storage) = Default::default();
         Self { embedder, index, embedding, indexed, storage }
     }
@@ -77,10 +77,10 @@ async fn embedding(embedder: Arc<dyn Embedder>) -> State {
     }
 }
 
-async fn index(index: Arc<dyn Published>) -> State {
-    match timeout(CATCHING_UP, index.published()).await {
+async fn index(index: Arc<dyn IndexSync>) -> State {
+    match timeout(CATCHING_UP, index.wait_until_searchable()).await {
         Ok(Ok(())) => State::Up,
-        Ok(Err(StorageError(reason))) => State::Degraded(reason),
+        Ok(Err(error)) => State::Degraded(error.to_string()),
         Err(_) => State::Degraded("the index is still taking in documents: not all are found yet".to_owned()),
     }
 }
@@ -88,7 +88,7 @@ async fn index(index: Arc<dyn Published>) -> State {
 async fn storage(engine: Engine) -> State {
     match engine.storage_health().await {
         Ok(()) => State::Up,
-        Err(StorageError(reason)) => State::Down(reason),
+        Err(error) => State::Down(error.to_string()),
     }
 }
 
@@ -112,7 +112,7 @@ async fn providers(engine: &Engine, patience: Duration) -> Vec<(String, Part)> {
 
 /// A provider that says when to ask again is on its way: its model loads. One that is left alone answers nobody, though
 /// it is known when it will be asked again.
-fn provider(health: Result<(), Failure>, standing: &Standing) -> Part {
+fn provider(health: Result<(), Failure>, standing: &ProviderStatus) -> Part {
     let state = match (health, standing.skipped_for) {
         (Ok(()), None) => State::Up,
         (Ok(()), Some(wait)) => {

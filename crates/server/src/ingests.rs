@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Ingest, Ingested, NotIngested, Principal, RawDocument, Rejection};
+use domain::{Ingest, IngestFailure, IngestedDocument, Principal, RawDocument, Rejection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -52,7 +52,7 @@ impl Ingests {
         place: Place,
         who: Principal,
         documents: Vec<RawDocument>,
-    ) -> Result<Vec<Result<Ingested, NotIngested>>, Rejection> {
+    ) -> Result<Vec<Result<IngestedDocument, IngestFailure>>, Rejection> {
         let (ingest, stopping) = (Arc::clone(&self.ingest), self.stopping.clone());
         let task = self.tasks.spawn(async move {
             let _place = place;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use dialects::failure_code;
-use domain::{AheadState, PromptStatus, StageName, Standing};
+use domain::{PromptStatus, ProviderStatus, StageName};
 use engine::{Histogram, ModelTotals, Totals};
 use tokio::time::timeout;
 use tracing::warn;
@@ -156,7 +156,7 @@ async fn sessions(page: &mut Page, totals: &Totals, app: &App) {
 }
 
 /// How those stand who generate. One that nobody looks at is neither up nor down.
-fn providers(page: &mut Page, standings: &BTreeMap<String, Standing>) {
+fn providers(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
     page.family("wellspring_provider_up", Kind::Gauge, "Whether a provider would answer.");
     for (provider, standing) in standings {
         if let Some(health) = &standing.health {
@@ -176,8 +176,9 @@ fn providers(page: &mut Page, standings: &BTreeMap<String, Standing>) {
 }
 
 /// What models keep of the passages that they have read, and how often that helped.
-fn kept_passages(page: &mut Page, standings: &BTreeMap<String, Standing>) {
-    let kept = || standings.iter().filter_map(|(provider, standing)| Some((&**provider, standing.kept?)));
+fn kept_passages(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
+    let kept =
+        || standings.iter().filter_map(|(provider, standing)| Some((&**provider, standing.prefix_cache?)));
     page.family(
         "wellspring_kept_passages_total",
         Kind::Counter,
@@ -198,25 +199,23 @@ fn kept_passages(page: &mut Page, standings: &BTreeMap<String, Standing>) {
         "Pieces of prompts that are being read by themselves, or wait until there is time for it.",
     );
     for (provider, kept) in kept() {
-        page.sample(&[("provider", provider)], kept.unread);
+        page.sample(&[("provider", provider)], kept.pending);
     }
 }
 
 /// Which of its states reading ahead is in: 1 for that one, 0 for the others.
-fn reading_ahead(page: &mut Page, standings: &BTreeMap<String, Standing>) {
+fn reading_ahead(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
     page.family(
         "wellspring_reading_ahead",
         Kind::Gauge,
         "Whether passages are read ahead of any question, by the state of that.",
     );
     for (provider, standing) in standings {
-        let Some(ahead) = &standing.reading_ahead else { continue };
-        let now = match ahead.state {
-            AheadState::Waiting(_) => "waiting",
-            AheadState::Reading => "reading",
-            AheadState::Done => "done",
-            AheadState::Full => "full",
-            AheadState::Stopped(_) => "stopped",
+        let Some(ahead) = &standing.warmup else { continue };
+        let now = match &ahead.paused {
+            _ if ahead.done >= ahead.total => "done",
+            Some(_) => "waiting",
+            None => "reading",
         };
         for state in ["waiting", "reading", "done", "full", "stopped"] {
             page.sample(&[("provider", provider), ("state", state)], u8::from(state == now));

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Catalog, Embedder, Ingest, Published, Retriever};
+use domain::{Catalog, Embedder, IndexSync, Ingest, Retriever};
 use engine::Engine;
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
@@ -64,7 +64,7 @@ pub struct Knowledge {
     /// Finds passages of them.
     pub retriever: Arc<dyn Retriever>,
     /// Knows whether all of them can be found.
-    pub published: Arc<dyn Published>,
+    pub published: Arc<dyn IndexSync>,
 }
 
 /// What every handler works with.

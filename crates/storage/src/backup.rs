@@ -28,17 +28,20 @@ pub struct BackedUp {
 
 /// Copies what a data folder has into another folder, which must be new or empty.
 pub fn back_up(from: &Path, to: &Path) -> Result<Vec<BackedUp>, StorageError> {
-    let failed = |error: io::Error| StorageError(format!("{}: {error}", to.display()));
+    let failed = |error: io::Error| StorageError::other(format!("{}: {error}", to.display()));
     let there = [HISTORY.file, KNOWLEDGE.file].into_iter().filter(|file| from.join(file).exists());
     let there: Vec<_> = there.collect();
     if there.is_empty() {
-        return Err(StorageError(format!("{} has no database to copy: is it data_dir?", from.display())));
+        return Err(StorageError::other(format!(
+            "{} has no database to copy: is it data_dir?",
+            from.display()
+        )));
     }
     // What people asked is nobody else's business.
     DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(failed)?;
     if fs::read_dir(to).map_err(failed)?.next().is_some() {
         let to = to.display();
-        return Err(StorageError(format!("{to} is not empty: name a folder that is new or empty")));
+        return Err(StorageError::other(format!("{to} is not empty: name a folder that is new or empty")));
     }
     let copied: Result<_, _> = there.iter().map(|file| copy(from, to, file)).collect();
     let copied = copied.inspect_err(|_| clear_away(to, &there))?;
@@ -50,13 +53,13 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Vec<BackedUp>, StorageError> {
 /// Copies a database under another name, checks the copy, and gives it its name last: a file of that name is whole.
 fn copy(from: &Path, to: &Path, file: &'static str) -> Result<BackedUp, StorageError> {
     let part = part(to, file);
-    let failed = |error: io::Error| StorageError(format!("{}: {error}", part.display()));
+    let failed = |error: io::Error| StorageError::other(format!("{}: {error}", part.display()));
     // Whatever its folder lets others do. SQLite takes an empty file for one that is not there.
     File::options().write(true).create_new(true).mode(0o600).open(&part).map_err(failed)?;
     let checked = vacuum_into(&from.join(file), &part).and_then(|()| check(&part));
-    match checked.map_err(|error| StorageError(format!("{file}: {error}")))?.as_str() {
+    match checked.map_err(|error| StorageError::other(format!("{file}: {error}")))?.as_str() {
         "ok" => {}
-        found => return Err(StorageError(format!("{file} is damaged, and so is its copy: {found}"))),
+        found => return Err(StorageError::other(format!("{file} is damaged, and so is its copy: {found}"))),
     }
     let bytes = keep(&part, to.join(file)).map_err(failed)?;
     Ok(BackedUp { file, bytes })

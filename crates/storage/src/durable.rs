@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Cause, Claim, Ended, Ending, Event, Exchange, Forgotten, History, Journal, NewPrompt, Principal,
-    Prompt, PromptId, PromptStatus, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, Turn,
-    Which,
+    Batch, Claim, EndCause, Ended, EndedSession, Event, Exchange, History, Journal, NewPrompt, Principal,
+    Prompt, PromptFilter, PromptId, PromptStatus, RetentionProgress, Run, Session, SessionId, Sessions, Step,
+    StorageError, Timestamp, Turn,
 };
 
 use cache::Cache;
@@ -92,7 +92,7 @@ impl Sessions for Durable {
         self.database.write(move |db| sessions::touch_if_alive(db, &who, id, at, alive_since)).await
     }
 
-    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError> {
+    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<EndedSession>, StorageError> {
         let _ = self.mend().await;
         let who = who.clone();
         self.database.write(move |db| sessions::end(db, &who, id)).await
@@ -175,8 +175,8 @@ impl Journal for Durable {
         };
         let bytes = stored.body.len();
         let log = tokio::task::spawn_blocking(move || stored.decode()).await;
-        let log = log.unwrap_or_else(|panic| Err(StorageError(panic.to_string())));
-        let log = log.map_err(|StorageError(why)| StorageError(format!("prompt {id}: {why}")))?;
+        let log = log.unwrap_or_else(|panic| Err(StorageError::other(panic.to_string())));
+        let log = log.map_err(|why: StorageError| StorageError::other(format!("prompt {id}: {why}")))?;
         self.cache.put(who, id, &log, bytes, removals);
         Ok(Some(log))
     }
@@ -232,7 +232,7 @@ impl History for Durable {
     async fn prompts(
         &self,
         who: &Principal,
-        which: Which,
+        which: PromptFilter,
         limit: usize,
     ) -> Result<Vec<Prompt>, StorageError> {
         let (unfinished, who) = (self.unfinished.of(who), who.clone());
@@ -252,7 +252,7 @@ impl History for Durable {
         Ok(true)
     }
 
-    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError> {
+    async fn delete_older_than(&self, time: Timestamp) -> Result<RetentionProgress, StorageError> {
         let (prompts, forgotten) = self.database.write(move |db| forget::slice(db, time)).await?;
         prompts.into_iter().for_each(|prompt| self.cache.remove(prompt));
         Ok(forgotten)
@@ -296,7 +296,7 @@ impl Durable {
     /// The history did not take a prompt's end. Readers are told another one in its place, and that one waits
     /// to be folded; meanwhile the journal has it, if it can.
     async fn keep_unfinished(&self, who: Principal, prompt: PromptId, last: &Batch) {
-        let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
+        let told = Step::Ended(Box::new(Ended::interrupted(EndCause::Journal)));
         let told = last.first().map(|untaken| Event { step: told, ..untaken.clone() });
         let concluded = self.segments.conclude(prompt, told.into_iter().collect());
         self.unfinished.add(who, prompt);
@@ -331,7 +331,7 @@ fn remove_beside(unneeded: Vec<PathBuf>) {
 }
 
 fn journal_failed(error: &io::Error) -> StorageError {
-    StorageError(format!("the journal cannot be written: {error}"))
+    StorageError::other(format!("the journal cannot be written: {error}"))
 }
 
 /// Whether a batch comes right behind a log.
@@ -341,5 +341,5 @@ fn continues(log: &[Batch], batch: &Batch) -> bool {
 }
 
 fn no_continuation(prompt: PromptId) -> StorageError {
-    StorageError(format!("prompt {prompt} is not running, or its log has gone on elsewhere"))
+    StorageError::other(format!("prompt {prompt} is not running, or its log has gone on elsewhere"))
 }

@@ -18,8 +18,8 @@ mod vectors;
 
 use async_trait::async_trait;
 use domain::{
-    Catalog, Changes, ChunkId, DocumentId, Filed, Filing, Filters, Known, Matching, NewDocument, Piece,
-    Principal, StorageError, Unembedded,
+    Catalog, CatalogChanges, ChunkId, DocumentId, FilterMatches, Filters, KnownFile, NewDocument, Principal,
+    PutOutcome, StorageError, StoredChunk, StoredDocument, UnembeddedChunk,
 };
 
 use crate::sqlite::{Database, Lane};
@@ -37,7 +37,11 @@ pub struct Knowledge {
 
 #[async_trait]
 impl Catalog for Knowledge {
-    async fn put(&self, who: &Principal, documents: Vec<NewDocument>) -> Result<Vec<Filing>, StorageError> {
+    async fn put(
+        &self,
+        who: &Principal,
+        documents: Vec<NewDocument>,
+    ) -> Result<Vec<PutOutcome>, StorageError> {
         documents.iter().try_for_each(put::check)?;
         let who = who.clone();
         self.database.write(move |db| put::all(db, &who, &documents)).await
@@ -48,7 +52,11 @@ impl Catalog for Knowledge {
         self.database.write(move |db| remove::all(db, &who, &documents)).await
     }
 
-    async fn document(&self, who: &Principal, id: DocumentId) -> Result<Option<Filed>, StorageError> {
+    async fn document(
+        &self,
+        who: &Principal,
+        id: DocumentId,
+    ) -> Result<Option<StoredDocument>, StorageError> {
         let who = who.clone();
         self.database.read(move |db| documents::find(db, &who, id)).await
     }
@@ -59,7 +67,7 @@ impl Catalog for Knowledge {
         repo_url: Option<&str>,
         skip: u64,
         limit: usize,
-    ) -> Result<(Vec<Filed>, u64), StorageError> {
+    ) -> Result<(Vec<StoredDocument>, u64), StorageError> {
         let (who, repo_url) = (who.clone(), repo_url.map(str::to_owned));
         self.database.read(move |db| documents::page(db, &who, repo_url.as_deref(), skip, limit)).await
     }
@@ -74,22 +82,22 @@ impl Catalog for Knowledge {
         who: &Principal,
         collection: &str,
         repo_url: &str,
-    ) -> Result<Vec<Known>, StorageError> {
+    ) -> Result<Vec<KnownFile>, StorageError> {
         let (who, collection, repo_url) = (who.clone(), collection.to_owned(), repo_url.to_owned());
         self.bulk.read(move |db| documents::known(db, &who, &collection, &repo_url)).await
     }
 
-    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Matching, StorageError> {
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<FilterMatches, StorageError> {
         let (who, wanted) = (who.clone(), Wanted::new(filters)?);
         self.database.read(move |db| wanted.find(db, &who)).await
     }
 
-    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<Piece>, StorageError> {
+    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError> {
         let (who, chunks) = (who.clone(), chunks.to_vec());
         self.database.read(move |db| pieces::find(db, &who, &chunks)).await
     }
 
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StorageError> {
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<UnembeddedChunk>, StorageError> {
         let (model, embedded) = (model.to_owned(), self.embedded.clone());
         self.bulk.read(move |db| embedded.missing(db, &model, limit)).await
     }
@@ -99,7 +107,7 @@ impl Catalog for Knowledge {
         who: &Principal,
         documents: &[DocumentId],
         model: &str,
-    ) -> Result<Vec<Unembedded>, StorageError> {
+    ) -> Result<Vec<UnembeddedChunk>, StorageError> {
         let (who, documents, model) = (who.clone(), documents.to_vec(), model.to_owned());
         self.bulk.read(move |db| vectors::missing_of(db, &who, &documents, &model)).await
     }
@@ -107,13 +115,18 @@ impl Catalog for Knowledge {
     async fn put_vectors(
         &self,
         model: &str,
-        vectors: Vec<(Unembedded, Vec<f32>)>,
+        vectors: Vec<(UnembeddedChunk, Vec<f32>)>,
     ) -> Result<(), StorageError> {
         let model = model.to_owned();
         self.database.write(move |db| vectors::put(db, &model, &vectors)).await
     }
 
-    async fn changes_since(&self, revision: u64, model: &str, limit: usize) -> Result<Changes, StorageError> {
+    async fn changes_since(
+        &self,
+        revision: u64,
+        model: &str,
+        limit: usize,
+    ) -> Result<CatalogChanges, StorageError> {
         let model = model.to_owned();
         self.bulk.read(move |db| changes::since(db, revision, &model, limit)).await
     }

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use domain::{
-    Accepted, Batch, Citation, Claim, Ended, Ending, Event, Exchange, Forgotten, History, Journal, NewPrompt,
-    Outcome, Passage, Principal, Prompt, PromptId, PromptStatus, Run, Scope, Session, SessionEnd, SessionId,
-    Sessions, Step, StorageError, Timestamp, Turn, Which,
+    Accepted, Batch, Citation, Claim, Ended, EndedSession, Event, Exchange, History, Journal, NewPrompt,
+    Outcome, Passage, Principal, Prompt, PromptFilter, PromptId, PromptStatus, RetentionProgress, Run,
+    SearchScope, Session, SessionEnd, SessionId, Sessions, Step, StorageError, Timestamp, Turn,
 };
 
 /// Keeps everything in memory.
@@ -51,7 +51,7 @@ impl Sessions for Memory {
         while state.sessions.len() >= self.limits.sessions || state.session_bytes + weight > self.limits.bytes
         {
             if !state.forget_longest_idle_session() {
-                return Err(StorageError("memory has no room for another session".to_owned()));
+                return Err(StorageError::other("memory has no room for another session".to_owned()));
             }
         }
         state.session_bytes += weight;
@@ -79,7 +79,7 @@ impl Sessions for Memory {
         Ok(())
     }
 
-    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError> {
+    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<EndedSession>, StorageError> {
         let mut state = self.state();
         let Some(SessionEntry { session, .. }) = state.sessions.get_mut(&(who.clone(), id)) else {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Sessions for Memory {
         let end = if session.running.is_some() { SessionEnd::Cancelled } else { SessionEnd::Completed };
         let is_first = session.ended.is_none();
         session.ended.get_or_insert(end);
-        Ok(Some(Ending { running: session.running, is_first }))
+        Ok(Some(EndedSession { running: session.running, is_first }))
     }
 
     async fn alive(&self, alive_since: Timestamp) -> Result<u64, StorageError> {
@@ -181,7 +181,7 @@ impl History for Memory {
     async fn prompts(
         &self,
         who: &Principal,
-        which: Which,
+        which: PromptFilter,
         limit: usize,
     ) -> Result<Vec<Prompt>, StorageError> {
         let state = self.state();
@@ -209,7 +209,7 @@ impl History for Memory {
         Ok(true)
     }
 
-    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError> {
+    async fn delete_older_than(&self, time: Timestamp) -> Result<RetentionProgress, StorageError> {
         let mut state = self.state();
         state.forget_prompts(|_, prompt| prompt.ended.is_some() && prompt.created_at < time);
         let idle: Vec<_> = state.idle_order.iter().take_while(|(at, _)| *at < time).cloned().collect();
@@ -221,7 +221,7 @@ impl History for Memory {
                 state.forget_session(&name);
             }
         }
-        Ok(Forgotten { expired, more: false })
+        Ok(RetentionProgress { expired, more: false })
     }
 }
 
@@ -287,7 +287,7 @@ impl State {
 
         accepted.follows = accepted.follows.or(entry.last_turn);
         entry.session.running = Some(accepted.prompt);
-        entry.session.entitle(&accepted.question.text);
+        entry.session.set_title_once(&accepted.question.text);
         entry.session.prompt_count += 1;
         if let Some(key) = &accepted.key {
             entry.keys.insert(key.clone(), accepted.prompt);
@@ -302,7 +302,7 @@ impl State {
         self.prompts
             .get_mut(&(run.who.clone(), run.prompt))
             .filter(|prompt| prompt.ended.is_none())
-            .ok_or_else(|| StorageError(format!("prompt {} is not running", run.prompt)))
+            .ok_or_else(|| StorageError::other(format!("prompt {} is not running", run.prompt)))
     }
 
     /// Takes a prompt whose log has its terminal event off its session.
@@ -383,7 +383,7 @@ impl PromptEntry {
     /// Appends a batch that continues the log; any other is refused.
     fn append(&mut self, batch: Batch) -> Result<(), StorageError> {
         if batch.first().is_none_or(|first| first.position != self.next_position) {
-            return Err(StorageError(format!(
+            return Err(StorageError::other(format!(
                 "the log of prompt {} goes on elsewhere",
                 self.accepted.prompt
             )));
@@ -442,8 +442,10 @@ fn weight(step: &Step) -> usize {
 fn question_weight(accepted: &Accepted) -> usize {
     let question = &accepted.question;
     let scope: usize = match &question.scope {
-        Scope::Knowledge(filters) => filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum(),
-        Scope::Selection(text) => text.len(),
+        SearchScope::Knowledge(filters) => {
+            filters.values().flatten().map(|value| value.len() + BATCH_BYTES).sum()
+        }
+        SearchScope::Selection(text) => text.len(),
     };
     let texts = [Some(&question.text), question.provider.as_ref(), accepted.key.as_ref()];
     scope + texts.into_iter().flatten().map(String::len).sum::<usize>()

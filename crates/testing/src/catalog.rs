@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use domain::{
-    Catalog, Changes, ChunkId, DocumentId, Filed, Filing, Filters, Known, Matching, NewDocument, Piece,
-    Principal, StorageError, Unembedded,
+    Catalog, CatalogChanges, ChunkId, DocumentId, FilterMatches, Filters, KnownFile, NewDocument, Principal,
+    PutOutcome, StorageError, StoredChunk, StoredDocument, UnembeddedChunk,
 };
 
 /// Passes everything to another catalog, unless it is to fail now.
@@ -28,7 +28,7 @@ impl FailingCatalog {
 
     fn works(&self) -> Result<&dyn Catalog, StorageError> {
         match self.fails.load(Ordering::SeqCst) {
-            true => Err(StorageError("this test's catalog fails".to_owned())),
+            true => Err(StorageError::other("this test's catalog fails".to_owned())),
             false => Ok(&*self.inner),
         }
     }
@@ -36,7 +36,11 @@ impl FailingCatalog {
 
 #[async_trait]
 impl Catalog for FailingCatalog {
-    async fn put(&self, who: &Principal, documents: Vec<NewDocument>) -> Result<Vec<Filing>, StorageError> {
+    async fn put(
+        &self,
+        who: &Principal,
+        documents: Vec<NewDocument>,
+    ) -> Result<Vec<PutOutcome>, StorageError> {
         self.works()?.put(who, documents).await
     }
 
@@ -44,7 +48,11 @@ impl Catalog for FailingCatalog {
         self.works()?.remove(who, documents).await
     }
 
-    async fn document(&self, who: &Principal, id: DocumentId) -> Result<Option<Filed>, StorageError> {
+    async fn document(
+        &self,
+        who: &Principal,
+        id: DocumentId,
+    ) -> Result<Option<StoredDocument>, StorageError> {
         self.works()?.document(who, id).await
     }
 
@@ -54,7 +62,7 @@ impl Catalog for FailingCatalog {
         repo_url: Option<&str>,
         skip: u64,
         limit: usize,
-    ) -> Result<(Vec<Filed>, u64), StorageError> {
+    ) -> Result<(Vec<StoredDocument>, u64), StorageError> {
         self.works()?.documents(who, repo_url, skip, limit).await
     }
 
@@ -67,19 +75,19 @@ impl Catalog for FailingCatalog {
         who: &Principal,
         collection: &str,
         repo_url: &str,
-    ) -> Result<Vec<Known>, StorageError> {
+    ) -> Result<Vec<KnownFile>, StorageError> {
         self.works()?.known(who, collection, repo_url).await
     }
 
-    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<Matching, StorageError> {
+    async fn matching(&self, who: &Principal, filters: &Filters) -> Result<FilterMatches, StorageError> {
         self.works()?.matching(who, filters).await
     }
 
-    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<Piece>, StorageError> {
+    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError> {
         self.works()?.pieces(who, chunks).await
     }
 
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StorageError> {
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<UnembeddedChunk>, StorageError> {
         self.works()?.unembedded(model, limit).await
     }
 
@@ -88,19 +96,24 @@ impl Catalog for FailingCatalog {
         who: &Principal,
         documents: &[DocumentId],
         model: &str,
-    ) -> Result<Vec<Unembedded>, StorageError> {
+    ) -> Result<Vec<UnembeddedChunk>, StorageError> {
         self.works()?.unembedded_of(who, documents, model).await
     }
 
     async fn put_vectors(
         &self,
         model: &str,
-        vectors: Vec<(Unembedded, Vec<f32>)>,
+        vectors: Vec<(UnembeddedChunk, Vec<f32>)>,
     ) -> Result<(), StorageError> {
         self.works()?.put_vectors(model, vectors).await
     }
 
-    async fn changes_since(&self, revision: u64, model: &str, limit: usize) -> Result<Changes, StorageError> {
+    async fn changes_since(
+        &self,
+        revision: u64,
+        model: &str,
+        limit: usize,
+    ) -> Result<CatalogChanges, StorageError> {
         self.works()?.changes_since(revision, model, limit).await
     }
 }

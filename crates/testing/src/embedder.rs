@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use domain::{Embedder, Failure, FailureKind, Shape, TokenCounter, Urgency};
+use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, FailureKind, TokenCounter};
 
 use crate::fake_vector;
 
@@ -49,15 +49,15 @@ impl Embedder for FakeEmbedder {
         Self::MODEL
     }
 
-    async fn shape(&self) -> Result<Shape, Failure> {
-        Ok(Shape { dimension: DIMENSION, token_limit: 512 })
+    async fn shape(&self) -> Result<EmbeddingShape, Failure> {
+        Ok(EmbeddingShape { dimension: DIMENSION, token_limit: 512 })
     }
 
     async fn token_counter(&self) -> Result<TokenCounter, Failure> {
         Ok(Arc::new(|text: &str| text.split_whitespace().map(|word| 1 + word.len() / 8).sum()))
     }
 
-    async fn embed(&self, texts: Vec<String>, _urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
+    async fn embed(&self, texts: Vec<String>, _urgency: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
         let has = |word: &str| texts.iter().any(|text| text.contains(word));
         if has("BROKEN") || self.is_down.load(Ordering::Acquire) {
             return Err(Failure::new(FailureKind::Unavailable, "the embedder is broken"));

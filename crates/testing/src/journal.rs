@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Cause, Claim, Ended, Event, Journal, NewPrompt, Principal, PromptId, Run, Step, StorageError,
+    Batch, Claim, EndCause, Ended, Event, Journal, NewPrompt, Principal, PromptId, Run, Step, StorageError,
 };
 use tokio::time::sleep;
 
@@ -56,7 +56,7 @@ impl Journal for FailingJournal {
 
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
         if let Err(error) = check(&self.appends_fail, "finish") {
-            let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
+            let told = Step::Ended(Box::new(Ended::interrupted(EndCause::Journal)));
             let told = [Event { step: told, ..last[0].clone() }].into();
             self.unfinished.lock().expect("nobody panics with it").push((run, told));
             return Err(error);
@@ -124,7 +124,7 @@ impl Journal for SlowJournal {
 
 fn check(fails: &AtomicBool, call: &str) -> Result<(), StorageError> {
     if fails.load(Ordering::SeqCst) {
-        return Err(StorageError(format!("{call} fails because the test says so")));
+        return Err(StorageError::other(format!("{call} fails because the test says so")));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Failure, FailureKind, FinishReason, Model, ModelEvent, ModelStream, Provider, Request, Text};
+use domain::{Failure, FailureKind, FinishReason, ModelEvent, ModelId, ModelStream, Provider, Request, Text};
 use futures::future::pending;
 use futures::stream::{self, StreamExt};
 use tokio::time::sleep;
@@ -77,7 +77,7 @@ impl Mood {
 
 /// A provider that is in a mood.
 pub struct MoodyProvider {
-    model: Model,
+    model: ModelId,
     mood: Mutex<Mood>,
     calls: AtomicUsize,
     failures: Arc<AtomicUsize>,
@@ -88,7 +88,7 @@ impl MoodyProvider {
     /// One with this name, in this mood.
     pub fn new(name: &str, mood: Mood) -> Arc<Self> {
         Arc::new(Self {
-            model: Model { provider: name.into(), model: "moody".into() },
+            model: ModelId { provider: name.into(), model: "moody".into() },
             mood: Mutex::new(mood),
             calls: AtomicUsize::default(),
             failures: Arc::default(),
@@ -123,7 +123,7 @@ impl MoodyProvider {
 
 #[async_trait]
 impl Provider for MoodyProvider {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.model.clone()
     }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Candidate, ChunkId, DocumentId, Failure, Found, Hit, Passage, Principal, Query, Retriever, Stage,
-    StageName, Timestamp,
+    Candidate, ChunkId, DocumentId, Failure, Hit, Passage, Principal, RetrievalQuery, Retrieved, Retriever,
+    Stage, StageName, Timestamp,
 };
 
 /// A retriever that a test tells what to find.
 pub struct ScriptedRetriever {
     finds: Finds,
-    queries: Mutex<Vec<Query>>,
+    queries: Mutex<Vec<RetrievalQuery>>,
 }
 
 enum Finds {
@@ -50,7 +50,7 @@ impl ScriptedRetriever {
     }
 
     /// What it was asked for so far.
-    pub fn queries(&self) -> Vec<Query> {
+    pub fn queries(&self) -> Vec<RetrievalQuery> {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -68,9 +68,9 @@ impl Retriever for ScriptedRetriever {
     async fn retrieve(
         &self,
         _: &Principal,
-        query: Query,
+        query: RetrievalQuery,
         stages: &(dyn Fn(Stage) + Send + Sync),
-    ) -> Result<Found, Failure> {
+    ) -> Result<Retrieved, Failure> {
         let limit = query.limit;
         self.queries.lock().unwrap_or_else(PoisonError::into_inner).push(query);
         stages(Stage::Began(StageName::Retrieval));
@@ -89,7 +89,7 @@ impl Retriever for ScriptedRetriever {
             let took = Duration::from_millis(1);
             stages(Stage::Ended { name: StageName::Reranking, count: passages.len(), took });
         }
-        Ok(Found { passages, candidates, is_relevant })
+        Ok(Retrieved { passages, candidates, is_relevant })
     }
 }
 

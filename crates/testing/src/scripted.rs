@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Failure, FinishReason, Model, ModelEvent, ModelStream, Provider, Request, Text};
+use domain::{Failure, FinishReason, ModelEvent, ModelId, ModelStream, Provider, Request, Text};
 use futures::Stream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// A provider whose answers are given by the test.
 pub struct ScriptedProvider {
-    model: Model,
+    model: ModelId,
     calls: mpsc::Sender<ScriptedCall>,
 }
 
@@ -33,14 +33,14 @@ impl ScriptedProvider {
     /// A provider with this name and model, and the calls that will be made to it.
     pub fn new(provider: &str, model: &str) -> (Self, ScriptedCalls) {
         let (sender, receiver) = mpsc::channel(WAITING_CALLS);
-        let model = Model { provider: provider.into(), model: model.into() };
+        let model = ModelId { provider: provider.into(), model: model.into() };
         (Self { model, calls: sender }, ScriptedCalls { receiver })
     }
 }
 
 #[async_trait]
 impl Provider for ScriptedProvider {
-    fn model(&self) -> Model {
+    fn model(&self) -> ModelId {
         self.model.clone()
     }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn started() -> Result<ModelEvent, Failure> {
-        Ok(ModelEvent::Started(Model { provider: "local".into(), model: "fake".into() }))
+        Ok(ModelEvent::Started(ModelId { provider: "local".into(), model: "fake".into() }))
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bench::{cpu_seconds, models_folder, resident_megabytes};
 use clap::Parser;
-use domain::{Embedder, Urgency};
+use domain::{Embedder, EmbeddingPriority};
 use models::embedder::{BertEmbedder, Limits};
 
 use figures::{Figures, report};
@@ -59,7 +59,7 @@ async fn main() {
 
 async fn bulk(model: &BertEmbedder, texts: &[String], figures: &mut Figures) -> Vec<Vec<f32>> {
     let (wall, cpu) = (Instant::now(), cpu_seconds());
-    let vectors = model.embed(texts.to_vec(), Urgency::Bulk).await.expect("the texts are embedded");
+    let vectors = model.embed(texts.to_vec(), EmbeddingPriority::Bulk).await.expect("the texts are embedded");
     figures.add_bulk(texts.len(), cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
     figures.megabytes = resident_megabytes();
     vectors
@@ -69,7 +69,10 @@ async fn query_times(model: &BertEmbedder, queries: &[String]) -> Vec<f64> {
     let mut times = Vec::new();
     for query in queries {
         let start = Instant::now();
-        model.embed(vec![query.clone()], Urgency::Query).await.expect("the query is embedded");
+        model
+            .embed(vec![query.clone()], EmbeddingPriority::Interactive)
+            .await
+            .expect("the query is embedded");
         times.push(start.elapsed().as_secs_f64() * 1000.0);
     }
     times
@@ -79,7 +82,7 @@ async fn query_times(model: &BertEmbedder, queries: &[String]) -> Vec<f64> {
 async fn query_times_in_bulk(model: &BertEmbedder, queries: &[String], texts: &[String]) -> Vec<f64> {
     let bulk = async {
         loop {
-            model.embed(texts.to_vec(), Urgency::Bulk).await.expect("the texts are embedded");
+            model.embed(texts.to_vec(), EmbeddingPriority::Bulk).await.expect("the texts are embedded");
         }
     };
     let asking = async {

@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bench::{cpu_seconds, models_folder};
 use clap::Parser;
-use domain::{Catalog, Clock, Embedder, Principal, Timestamp, Urgency};
+use domain::{Catalog, Clock, Embedder, EmbeddingPriority, Principal, Timestamp};
 use ingest::sources::{Folder, Limits};
 use ingest::{Pipeline, Ports, Report, Settings};
 use models::embedder::BertEmbedder;
@@ -55,7 +55,7 @@ async fn main() {
     measure("once more", &reading).await;
 
     let (wall, cpu) = (Instant::now(), cpu_seconds());
-    model.embed(texts.clone(), Urgency::Bulk).await.expect("the texts are embedded");
+    model.embed(texts.clone(), EmbeddingPriority::Bulk).await.expect("the texts are embedded");
     let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let (count, alone) = (texts.len() as f64, texts.len() as f64 / cpu);
     println!(

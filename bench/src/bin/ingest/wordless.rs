@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Embedder, Failure, FailureKind, Shape, TokenCounter, Urgency};
+use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, FailureKind, TokenCounter};
 
 /// Counts tokens as another embedder does, and embeds nothing.
 pub(crate) struct Wordless(pub(crate) Arc<dyn Embedder>);
@@ -13,7 +13,7 @@ impl Embedder for Wordless {
         self.0.model()
     }
 
-    async fn shape(&self) -> Result<Shape, Failure> {
+    async fn shape(&self) -> Result<EmbeddingShape, Failure> {
         self.0.shape().await
     }
 
@@ -21,7 +21,11 @@ impl Embedder for Wordless {
         self.0.token_counter().await
     }
 
-    async fn embed(&self, _texts: Vec<String>, _urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
+    async fn embed(
+        &self,
+        _texts: Vec<String>,
+        _urgency: EmbeddingPriority,
+    ) -> Result<Vec<Vec<f32>>, Failure> {
         Err(Failure::new(FailureKind::Internal, "nothing is embedded here"))
     }
 

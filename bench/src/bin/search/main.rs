@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use clap::Parser;
 use domain::{
-    Catalog, Changes, ChunkId, Embedder, Failure, Found, Index, Principal, Query, Retriever, Scope, Search,
-    Urgency,
+    Catalog, CatalogChanges, ChunkId, Embedder, EmbeddingPriority, Failure, Index, IndexQuery, Principal,
+    RetrievalQuery, Retrieved, Retriever, SearchScope,
 };
 use models::embedder::{BertEmbedder, Limits};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
@@ -96,7 +96,7 @@ async fn fill_index(folder: &Path, synthetic: &Synthetic) {
     Knowledge::open(folder, Durability::Process).expect("the folder is writable");
     let index = EmbeddedIndex::open(&folder.join("index"), MODEL).expect("the folder is writable");
     for (revision, added) in (1..).zip(synthetic.indexed()) {
-        let changes = Changes { revision, more: false, removed: Vec::new(), added };
+        let changes = CatalogChanges { revision, more: false, removed: Vec::new(), added };
         index.apply(changes).await.expect("the index takes everything in");
     }
     eprintln!("indexed after {:.1} s", began.elapsed().as_secs_f64());
@@ -123,7 +123,7 @@ impl Bench {
     /// Asks one question in every way.
     async fn ask(&self, question: &(String, Vec<f32>), figures: &mut Figures) {
         let (text, vector) = question;
-        let search = |text: &str, vector: Option<&Vec<f32>>| Search {
+        let search = |text: &str, vector: Option<&Vec<f32>>| IndexQuery {
             who: Principal::local(),
             text: text.to_owned(),
             vector: vector.cloned(),
@@ -133,7 +133,7 @@ impl Bench {
         figures.time("index, by words alone", self.index.search(search(text, None))).await;
         figures.time("index, by meaning alone", self.index.search(search("", Some(vector)))).await;
         let found = figures.time("index, both", self.index.search(search(text, Some(vector)))).await;
-        let embedded = self.embedder.embed(vec![text.clone()], Urgency::Query);
+        let embedded = self.embedder.embed(vec![text.clone()], EmbeddingPriority::Interactive);
         figures.time("embedding the question alone", embedded).await;
         if !self.whole {
             return;
@@ -147,10 +147,15 @@ impl Bench {
         figures.time("search with embedding", self.retrieve(Arc::clone(&self.embedder) as _, text)).await;
     }
 
-    async fn retrieve(&self, embedder: Arc<dyn Embedder>, text: &str) -> Result<Found, Failure> {
+    async fn retrieve(&self, embedder: Arc<dyn Embedder>, text: &str) -> Result<Retrieved, Failure> {
         let (catalog, index) = (Arc::clone(&self.knowledge) as _, Arc::clone(&self.index) as _);
         let retriever = HybridRetriever::new(catalog, index, embedder, Fusion::Weighted);
-        let query = Query { text: text.to_owned(), scope: Scope::default(), threshold: None, limit: 10 };
+        let query = RetrievalQuery {
+            text: text.to_owned(),
+            scope: SearchScope::default(),
+            threshold: None,
+            limit: 10,
+        };
         retriever.retrieve(&Principal::local(), query, &|_| {}).await
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Embedder, Failure, Shape, TokenCounter, Urgency};
+use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, TokenCounter};
 
 /// Has one vector.
 pub(crate) struct Prepared(pub(crate) Vec<f32>);
@@ -14,15 +14,15 @@ impl Embedder for Prepared {
         super::MODEL
     }
 
-    async fn shape(&self) -> Result<Shape, Failure> {
-        Ok(Shape { dimension: self.0.len(), token_limit: 512 })
+    async fn shape(&self) -> Result<EmbeddingShape, Failure> {
+        Ok(EmbeddingShape { dimension: self.0.len(), token_limit: 512 })
     }
 
     async fn token_counter(&self) -> Result<TokenCounter, Failure> {
         Ok(Arc::new(|text| text.split_whitespace().count()))
     }
 
-    async fn embed(&self, texts: Vec<String>, _: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
+    async fn embed(&self, texts: Vec<String>, _: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
         Ok(vec![self.0.clone(); texts.len()])
     }
 

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use domain::{
-    Chunk, ChunkId, ChunkKind, Document, Indexed, Metadata, NewDocument, Place, Principal, Source, Timestamp,
+    Chunk, ChunkId, ChunkKind, Document, DocumentLocation, IndexedChunk, Metadata, NewDocument, Principal,
+    SourceKind, Timestamp,
 };
 
 const DIMENSION: usize = 384;
@@ -40,7 +41,7 @@ impl Synthetic {
     }
 
     /// All chunks as an index takes them, some at once.
-    pub(crate) fn indexed(&self) -> impl Iterator<Item = Vec<Indexed>> {
+    pub(crate) fn indexed(&self) -> impl Iterator<Item = Vec<IndexedChunk>> {
         let starts = (0..self.chunks).step_by(AT_ONCE);
         starts.map(move |start| (start..self.chunks.min(start + AT_ONCE)).map(indexed).collect())
     }
@@ -57,8 +58,8 @@ impl Synthetic {
     }
 }
 
-fn place(first: usize) -> Place {
-    Place {
+fn place(first: usize) -> DocumentLocation {
+    DocumentLocation {
         collection: "default".to_owned(),
         repo_url: "https://example.org/synthetic".to_owned(),
         file_path: format!("{}.txt", first / CHUNKS_IN_DOCUMENT),
@@ -70,9 +71,9 @@ fn id(number: usize) -> ChunkId {
     Chunk::id(place(first).document(), "", "", number - first)
 }
 
-fn indexed(number: usize) -> Indexed {
+fn indexed(number: usize) -> IndexedChunk {
     let place = place(number);
-    Indexed {
+    IndexedChunk {
         who: Principal::local(),
         chunk: id(number),
         document: place.document(),
@@ -107,7 +108,7 @@ fn document(numbers: std::ops::Range<usize>) -> NewDocument {
     let chunks = chunks.collect();
     let document = Document {
         id: place.document(),
-        source: Source::Api,
+        source: SourceKind::Api,
         title: place.file_path.clone(),
         language: None,
         url: None,

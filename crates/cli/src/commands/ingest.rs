@@ -96,7 +96,7 @@ async fn read_all(ingest: &Ingest, settings: &Settings) -> Result<(), Box<dyn Er
     }
     if let Some(searched) = &searched {
         let published = searched.follower.caught_up().await;
-        published.map_err(|StorageError(reason)| format!("index: {reason}"))?;
+        published.map_err(|reason: StorageError| format!("index: {reason}"))?;
         searched.follower.stop().await;
     }
     let took = began.elapsed();

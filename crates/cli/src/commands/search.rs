@@ -87,7 +87,7 @@ async fn look(settings: &Settings, body: &[u8]) -> Result<String, String> {
 }
 
 async fn find(knowledge: &Knowledge, settings: &Settings, request: &QueryRequest) -> Result<Vec<u8>, String> {
-    let storage = |StorageError(reason)| format!("storage: {reason}");
+    let storage = |reason: StorageError| format!("storage: {reason}");
     let searched = knowledge.search(settings).await?;
     searched.follower.caught_up().await.map_err(storage)?;
     let who = Principal::local();

@@ -36,7 +36,7 @@ pub(crate) struct GenerationSettings {
     /// Passages whose cosine has less than this share of the best one's are not given to the model.
     pub(crate) least_share: f64,
     /// What happens when no passage is found.
-    pub(crate) when_nothing_found: WhenNothingFound,
+    pub(crate) when_nothing_found: NothingFoundPolicy,
     /// How a question that goes on from an earlier one is made into one that stands alone.
     pub(crate) rewriting: RewritingKind,
     /// Other orders for some sessions; the first that matches holds.
@@ -55,7 +55,7 @@ pub(crate) struct OwnerOrder {
 /// What happens when no passage is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum WhenNothingFound {
+pub(crate) enum NothingFoundPolicy {
     /// What the dialect does by itself.
     #[default]
     Dialect,
@@ -91,7 +91,7 @@ pub(super) struct TypedGeneration {
     temperature: f64,
     context_tokens: u64,
     least_share: f64,
-    when_nothing_found: WhenNothingFound,
+    when_nothing_found: NothingFoundPolicy,
     rewriting: RewritingKind,
     orders: Vec<TypedOrder>,
 }
@@ -116,7 +116,7 @@ impl Default for TypedGeneration {
             temperature: 0.0,
             context_tokens: 700,
             least_share: 0.85,
-            when_nothing_found: WhenNothingFound::default(),
+            when_nothing_found: NothingFoundPolicy::default(),
             rewriting: RewritingKind::default(),
             orders: Vec::new(),
         }

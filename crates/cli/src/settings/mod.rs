@@ -45,7 +45,7 @@ use storage::{LiveSettings, StorageSettings, TypedLive, TypedStorage};
 use tree::Tree;
 
 pub(crate) use embedding::EmbeddingKind;
-pub(crate) use generation::{RewritingKind, WhenNothingFound};
+pub(crate) use generation::{NothingFoundPolicy, RewritingKind};
 pub(crate) use knowledge::{Chunking, IndexKind, RerankKind};
 pub(crate) use mistake::suggestion;
 pub(crate) use models::{EmbeddedModel, ReadingAhead};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::Model;
+use domain::ModelId;
 use models::chat::{Keep, LlamaProvider, ModelFile};
 use models::files::Files;
 
@@ -29,7 +29,7 @@ pub(crate) fn chat_model(
         ..models::chat::Limits::default()
     };
     let cache = Some(settings.models.dir.join("cache"));
-    let called = |model: &str| Model { provider: Arc::from(name), model: Arc::from(model) };
+    let called = |model: &str| ModelId { provider: Arc::from(name), model: Arc::from(model) };
     match own.embedded_model().expect("settings refuse a chat model that is not known") {
         EmbeddedModel::Own(path) => {
             let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Catalog, Embedder, Index, Published, Retriever, StorageError};
+use domain::{Catalog, Embedder, Index, IndexSync, Retriever, StorageError};
 use ingest::Pipeline;
 use ingest::chunk::{Budget, Strategy};
 use models::chat::LlamaProvider;
@@ -35,14 +35,14 @@ impl Knowledge {
         let catalog = match settings.storage.kind {
             StorageKind::Memory => storage::Knowledge::in_memory(),
             StorageKind::Sqlite => storage::Knowledge::open(&settings.data_dir, durability(settings))
-                .map_err(|StorageError(reason)| format!("storage: {reason}"))?,
+                .map_err(|reason: StorageError| format!("storage: {reason}"))?,
             StorageKind::Postgres => unreachable!("settings refuse what is not built"),
         };
         Ok(Self { catalog: Arc::new(catalog), embedder: embedder(settings)? })
     }
 
     /// The way of documents into the catalog, and on into what is searched if that is in this process.
-    pub(crate) fn pipeline(&self, settings: &Settings, published: Option<Arc<dyn Published>>) -> Pipeline {
+    pub(crate) fn pipeline(&self, settings: &Settings, published: Option<Arc<dyn IndexSync>>) -> Pipeline {
         let strategy = match settings.ingest.chunking {
             Chunking::Structure => Strategy::Structure(Budget::default()),
             Chunking::Words => Strategy::Words,

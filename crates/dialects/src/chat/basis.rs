@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Event, Model, Passages, Scope, Step, Timestamp};
+use domain::{Event, ModelId, RetrievedPassages, SearchScope, Step, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,16 +11,16 @@ use super::source::{Source, sources};
 /// Where passages were looked for, what was found, who answered and since when.
 pub(super) struct Basis {
     pub(super) mode: Mode,
-    passages: Passages,
-    model: Option<Model>,
+    passages: RetrievedPassages,
+    model: Option<ModelId>,
     accepted_at: Timestamp,
 }
 
 impl Basis {
     pub(super) fn new() -> Self {
         Self {
-            mode: mode(&Scope::default()),
-            passages: Passages::default(),
+            mode: mode(&SearchScope::default()),
+            passages: RetrievedPassages::default(),
             model: None,
             accepted_at: Timestamp::MIN,
         }
@@ -75,10 +75,10 @@ pub(super) enum Mode {
 }
 
 /// What a scope is called.
-pub(super) fn mode(scope: &Scope) -> Mode {
+pub(super) fn mode(scope: &SearchScope) -> Mode {
     match scope {
-        Scope::Knowledge(_) => Mode::General,
-        Scope::Selection(_) => Mode::SelectedText,
+        SearchScope::Knowledge(_) => Mode::General,
+        SearchScope::Selection(_) => Mode::SelectedText,
     }
 }
 

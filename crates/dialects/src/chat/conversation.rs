@@ -78,7 +78,7 @@ fn messages(exchange: &Exchange) -> [Message<'_>; 2] {
 
 #[cfg(test)]
 mod tests {
-    use domain::{MessageId, Passages, Scope, Turn};
+    use domain::{MessageId, RetrievedPassages, SearchScope, Turn};
     use serde_json::Value;
 
     use super::*;
@@ -90,9 +90,9 @@ mod tests {
             answer: MessageId::new(at(number)),
             asked_at: at(number * 2_000_000),
             answered_at: at(number * 2_000_000 + 1_000_000),
-            scope: Scope::default(),
+            scope: SearchScope::default(),
             turn: Turn { question: format!("q{number}"), answer: format!("a{number}") },
-            passages: Passages { found: 1, in_prompt: vec![passage("Water runs.", None, (1, 1))] },
+            passages: RetrievedPassages { found: 1, in_prompt: vec![passage("Water runs.", None, (1, 1))] },
         }
     }
 

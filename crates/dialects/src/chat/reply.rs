@@ -67,7 +67,7 @@ impl Answer {
 mod tests {
     use std::time::Duration;
 
-    use domain::{Failure, FailureKind, FinishReason, Scope};
+    use domain::{Failure, FailureKind, FinishReason, SearchScope};
     use serde_json::{Value, json};
 
     use super::*;
@@ -91,7 +91,7 @@ mod tests {
         });
         assert_eq!(finish(&log(steps.clone())).unwrap(), expected);
         expected["mode"] = json!("selected_text");
-        let selected = log_of(accepted(Scope::Selection("a b".into())), steps);
+        let selected = log_of(accepted(SearchScope::Selection("a b".into())), steps);
         assert_eq!(finish(&selected).unwrap(), expected);
     }
 

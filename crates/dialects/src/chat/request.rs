@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use domain::{
-    Ask, FilterField, Leaving, NothingFound, Opening, Question, Rejection, Scope, SessionId, TOP_K, TraceId,
+    Ask, FilterField, OnDisconnect, Question, Rejection, SearchScope, SessionId, SessionPolicy, TOP_K,
+    TraceId, WhenNothingFound,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -64,8 +65,8 @@ pub fn decode(body: &[u8], fresh: SessionId, trace: TraceId) -> Result<Ask, Reje
     let selection = request.selected_text.map(|text| fields::bounded("selected_text", text, SELECTION_CHARS));
     let selection = selection.transpose()?.filter(|text| !text.is_empty());
     let scope = match (request.mode.as_deref(), selection) {
-        (None | Some("general"), _) => Scope::Knowledge(filters),
-        (Some("selected_text"), Some(text)) => Scope::Selection(text.into()),
+        (None | Some("general"), _) => SearchScope::Knowledge(filters),
+        (Some("selected_text"), Some(text)) => SearchScope::Selection(text.into()),
         (Some("selected_text"), None) => {
             return Err(Rejection::Invalid(
                 "selected_text is required when mode is selected_text, and must not be empty".to_owned(),
@@ -77,10 +78,10 @@ pub fn decode(body: &[u8], fresh: SessionId, trace: TraceId) -> Result<Ask, Reje
     };
     Ok(Ask {
         session: session.unwrap_or(fresh),
-        opening: Opening::Made,
+        session_policy: SessionPolicy::CreateIfMissing,
         question: Question { text, top_k, scope, threshold, provider: None },
-        nothing_found: NothingFound::SaySo,
-        leaving: Leaving::Cancels,
+        when_nothing_found: WhenNothingFound::SaySo,
+        on_disconnect: OnDisconnect::Cancel,
         key: None,
         trace,
     })
@@ -129,9 +130,12 @@ mod tests {
     #[test]
     fn a_question_needs_only_its_words_and_gets_a_fresh_session() {
         let ask = decode_with("").unwrap();
-        assert_eq!((ask.session, ask.opening), (fresh(), Opening::Made));
-        assert_eq!((ask.nothing_found, ask.leaving), (NothingFound::SaySo, Leaving::Cancels));
-        assert_eq!((ask.question.top_k, &ask.question.scope), (5, &Scope::default()));
+        assert_eq!((ask.session, ask.session_policy), (fresh(), SessionPolicy::CreateIfMissing));
+        assert_eq!(
+            (ask.when_nothing_found, ask.on_disconnect),
+            (WhenNothingFound::SaySo, OnDisconnect::Cancel)
+        );
+        assert_eq!((ask.question.top_k, &ask.question.scope), (5, &SearchScope::default()));
         assert_eq!(
             decode_with(&format!(r#","session_id":"{SESSION}""#)).unwrap().session.to_string(),
             SESSION
@@ -150,7 +154,7 @@ mod tests {
         let question = decode_with(fields).unwrap().question;
         assert_eq!(question.top_k, 7);
         assert_eq!(question.threshold, Some(0.25));
-        let Scope::Knowledge(filters) = question.scope else { panic!() };
+        let SearchScope::Knowledge(filters) = question.scope else { panic!() };
         let fields: Vec<_> = filters.keys().cloned().collect();
         let metadata = FilterField::Metadata("team".to_owned());
         assert_eq!(
@@ -163,9 +167,9 @@ mod tests {
     #[test]
     fn a_selection_is_all_that_is_looked_at_and_only_in_its_mode() {
         let selected = r#","selected_text":"Water runs.""#;
-        assert_eq!(decode_with(selected).unwrap().question.scope, Scope::default());
+        assert_eq!(decode_with(selected).unwrap().question.scope, SearchScope::default());
         let scope = decode_with(&format!(r#"{selected},"mode":"selected_text""#)).unwrap().question.scope;
-        assert_eq!(scope, Scope::Selection("Water runs.".into()));
+        assert_eq!(scope, SearchScope::Selection("Water runs.".into()));
     }
 
     #[test]

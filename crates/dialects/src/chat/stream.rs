@@ -69,14 +69,14 @@ impl Encoder for ChatEncoder {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Failure, FailureKind, FinishReason, Passages};
+    use domain::{Failure, FailureKind, FinishReason, RetrievedPassages};
 
     use super::*;
     use crate::logs::{encode, ended, log, model, passage, text};
 
     #[test]
     fn an_answer_is_chunks_then_sources_then_its_end() {
-        let found = Passages { found: 3, in_prompt: vec![passage("Water runs.", None, (1, 1))] };
+        let found = RetrievedPassages { found: 3, in_prompt: vec![passage("Water runs.", None, (1, 1))] };
         let log = log(vec![
             (1, Step::Passages(Box::new(found))),
             (2, Step::Started(model("second"))),

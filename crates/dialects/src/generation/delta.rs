@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use domain::{
-    Ended, Event, Failure, FinishReason, Model, Outcome, Passage, Stage, StageName, Step, Timestamp,
+    Ended, Event, Failure, FinishReason, ModelId, Outcome, Passage, Stage, StageName, Step, Timestamp,
 };
 
 use super::source::sources_of_answer;
@@ -70,7 +70,7 @@ pub struct DeltaEncoder {
     seq: u64,
     prompt_id: String,
     idempotency_key: Option<String>,
-    model: Option<Model>,
+    model: Option<ModelId>,
     cached_tokens: Option<u64>,
     retrieval_micros: u128,
     passages: Vec<Passage>,
@@ -213,7 +213,8 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use domain::{
-        Accepted, CancelReason, Cause, Citation, FailureKind, Passages, Scope, StageName, Text, Usage,
+        Accepted, CancelReason, Citation, EndCause, FailureKind, RetrievedPassages, SearchScope, StageName,
+        Text, Usage,
     };
 
     use super::*;
@@ -221,10 +222,10 @@ mod tests {
 
     fn log(key: Option<&str>, steps: Vec<(i64, Step)>) -> Vec<Event> {
         let key = key.map(str::to_owned);
-        log_of(Accepted { key, ..accepted(Scope::default()) }, steps)
+        log_of(Accepted { key, ..accepted(SearchScope::default()) }, steps)
     }
 
-    fn ended(outcome: Outcome, cause: Cause) -> Step {
+    fn ended(outcome: Outcome, cause: EndCause) -> Step {
         Step::Ended(Box::new(Ended { outcome, cause }))
     }
 
@@ -241,7 +242,7 @@ mod tests {
                 (250_000, text("a \"b\"\n")),
                 (1_250_000, text("ü")),
                 (2_250_000, Step::Usage(Usage { cached: Some(7), ..Usage::default() })),
-                (2_250_000, ended(Outcome::Done(FinishReason::Stop), Cause::Model)),
+                (2_250_000, ended(Outcome::Done(FinishReason::Stop), EndCause::Model)),
             ],
         )
     }
@@ -284,9 +285,9 @@ mod tests {
                 vec![
                     (1, Step::Stage(Stage::Began(StageName::Retrieval))),
                     (9, Step::Stage(Stage::Ended { name: StageName::Retrieval, count: 40, took })),
-                    (9, Step::Passages(Box::new(Passages { found: 5, in_prompt }))),
+                    (9, Step::Passages(Box::new(RetrievedPassages { found: 5, in_prompt }))),
                     (20, Step::Citations([Citation { number: 2, quote: None }].into())),
-                    (30, ended(Outcome::Done(FinishReason::Stop), Cause::Model)),
+                    (30, ended(Outcome::Done(FinishReason::Stop), EndCause::Model)),
                 ],
             ),
             Encoding::Ndjson,
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_cancel_is_a_done_that_says_so() {
-        let cancelled = ended(Outcome::Cancelled, Cause::Client(CancelReason::UserInitiated));
+        let cancelled = ended(Outcome::Cancelled, EndCause::Client(CancelReason::UserInitiated));
         let line = encode(&log(None, vec![(9, cancelled)]), Encoding::Ndjson, None);
         let expected = r#""metadata":{"tokenCount":0,"finishReason":"cancelled","provider":"first","model":"m","tokensPerSecond":0.0,"retrievalMs":0,"sources":[],"cancelled":true}}"#;
         assert!(line.trim_end().ends_with(expected), "{line}");
@@ -349,7 +350,7 @@ mod tests {
             (FailureKind::Internal, "internal_error", false),
         ] {
             let failure = Failure { retry_after: Some(Duration::from_secs(2)), ..Failure::new(kind, "why") };
-            let failed = ended(Outcome::Failed(failure), Cause::Model);
+            let failed = ended(Outcome::Failed(failure), EndCause::Model);
             let line = encode(&log(Some("k"), vec![(9, failed)]), Encoding::Ndjson, None);
             let metadata = format!(
                 r#""role":"system","metadata":{{"code":"{expected}","message":"why","retryable":{retryable},"retryAfterMs":2000,"idempotencyKey":"k"}}}}"#

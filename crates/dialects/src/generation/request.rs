@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    Ask, CancelReason, Leaving, MAX_KEY_CHARS, NewSession, NothingFound, Opening, PromptId, Question,
-    Rejection, Scope, SessionId, TOP_K, TraceId,
+    Ask, CancelReason, MAX_KEY_CHARS, NewSession, OnDisconnect, PromptId, Question, Rejection, SearchScope,
+    SessionId, SessionPolicy, TOP_K, TraceId, WhenNothingFound,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,16 +79,16 @@ pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> R
     let question = Question {
         text: request.prompt,
         top_k,
-        scope: Scope::Knowledge(filters),
+        scope: SearchScope::Knowledge(filters),
         threshold: None,
         provider: request.provider,
     };
     Ok(Ask {
         session,
-        opening: Opening::Alive,
+        session_policy: SessionPolicy::RequireActive,
         question,
-        nothing_found: NothingFound::Answer,
-        leaving: Leaving::GoesOn,
+        when_nothing_found: WhenNothingFound::Answer,
+        on_disconnect: OnDisconnect::Continue,
         key,
         trace,
     })
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(ask.session.to_string(), SESSION);
         assert_eq!(ask.question.text, "why?");
         assert_eq!(ask.question.top_k, 5);
-        assert_eq!(ask.question.scope, Scope::default());
+        assert_eq!(ask.question.scope, SearchScope::default());
         assert!(ask.question.provider.is_none() && ask.key.is_none());
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use domain::{Filed, Metadata, Rejection, Source};
+use domain::{Metadata, Rejection, SourceKind, StoredDocument};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -77,7 +77,7 @@ pub struct DocumentReply<'a> {
 }
 
 impl<'a> DocumentReply<'a> {
-    fn new(filed: &'a Filed, text: Option<&'a str>) -> Self {
+    fn new(filed: &'a StoredDocument, text: Option<&'a str>) -> Self {
         let document = &filed.document;
         Self {
             id: document.id.to_string(),
@@ -105,12 +105,12 @@ enum SourceWire {
     Web,
 }
 
-fn source(source: Source) -> SourceWire {
+fn source(source: SourceKind) -> SourceWire {
     match source {
-        Source::Api => SourceWire::Api,
-        Source::Folder => SourceWire::Folder,
-        Source::Git => SourceWire::Git,
-        Source::Web => SourceWire::Web,
+        SourceKind::Api => SourceWire::Api,
+        SourceKind::Folder => SourceWire::Folder,
+        SourceKind::Git => SourceWire::Git,
+        SourceKind::Web => SourceWire::Web,
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn metadata(metadata: &Metadata) -> BTreeMap<&str, &RawValue> {
 }
 
 /// The answer to `GET /api/documents/{id}`.
-pub fn document(filed: &Filed) -> Vec<u8> {
+pub fn document(filed: &StoredDocument) -> Vec<u8> {
     json::reply(&DocumentReply::new(filed, Some(&filed.document.text)))
 }
 
@@ -137,7 +137,7 @@ pub struct DocumentsReply<'a> {
 }
 
 /// The answer to `GET /api/documents`.
-pub fn documents(documents: &[Filed], page: &Page, total_count: u64) -> Vec<u8> {
+pub fn documents(documents: &[StoredDocument], page: &Page, total_count: u64) -> Vec<u8> {
     let documents = documents.iter().map(|filed| DocumentReply::new(filed, None)).collect();
     json::reply(&DocumentsReply { documents, page: page.page, page_size: page.size, total_count })
 }

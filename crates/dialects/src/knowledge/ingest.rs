@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use domain::{IngestStage, Ingested, NotIngested, Place, RawDocument, Rejection, Source};
+use domain::{
+    DocumentLocation, IngestFailure, IngestStage, IngestedDocument, RawDocument, Rejection, SourceKind,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,12 +68,12 @@ pub fn decode_ingest(body: &[u8]) -> Result<Vec<RawDocument>, Rejection> {
 fn decode_document(document: DocumentRequest, collection: &str) -> RawDocument {
     let metadata = document.metadata.unwrap_or_default();
     RawDocument {
-        place: Place {
+        place: DocumentLocation {
             collection: collection.to_owned(),
             repo_url: document.repo_url,
             file_path: document.file_path,
         },
-        source: Source::Api,
+        source: SourceKind::Api,
         title: document.title.filter(|title| !title.trim().is_empty()),
         text: document.text,
         metadata: metadata.into_iter().map(|(name, value)| (name, value.to_string())).collect(),
@@ -124,7 +126,7 @@ enum StageWire {
 }
 
 /// The answer to `POST /api/documents/ingest`.
-pub fn ingested(documents: &[Result<Ingested, NotIngested>], took: Duration) -> Vec<u8> {
+pub fn ingested(documents: &[Result<IngestedDocument, IngestFailure>], took: Duration) -> Vec<u8> {
     let ingested = || documents.iter().filter_map(|document| document.as_ref().ok());
     let errors: Vec<_> = documents.iter().filter_map(|document| document.as_ref().err()).collect();
     json::reply(&IngestReply {
@@ -137,7 +139,7 @@ pub fn ingested(documents: &[Result<Ingested, NotIngested>], took: Duration) -> 
     })
 }
 
-fn error(problem: &NotIngested) -> ErrorReply<'_> {
+fn error(problem: &IngestFailure) -> ErrorReply<'_> {
     ErrorReply {
         document_identifier: format!("{}/{}", problem.place.repo_url, problem.place.file_path),
         message: &problem.message,
@@ -190,14 +192,16 @@ mod tests {
 
     #[test]
     fn the_answer_counts_what_worked_and_names_what_did_not() {
-        let place = Place {
+        let place = DocumentLocation {
             collection: "c".to_owned(),
             repo_url: "https://r".to_owned(),
             file_path: "a.md".to_owned(),
         };
         let document = place.document();
-        let failed = NotIngested { place, stage: IngestStage::Parsing, message: "it is not text".to_owned() };
-        let reply = ingested(&[Ok(Ingested { document, chunks: 3 }), Err(failed)], Duration::from_millis(7));
+        let failed =
+            IngestFailure { place, stage: IngestStage::Parsing, message: "it is not text".to_owned() };
+        let reply =
+            ingested(&[Ok(IngestedDocument { document, chunks: 3 }), Err(failed)], Duration::from_millis(7));
         let reply: Value = serde_json::from_slice(&reply).unwrap();
         assert_eq!((&reply["successCount"], &reply["failureCount"]), (&1.into(), &1.into()));
         assert_eq!((&reply["totalChunks"], &reply["durationMs"]), (&3.into(), &7.into()));

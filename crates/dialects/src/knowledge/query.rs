@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use domain::{Document, DocumentId, Hit, Query, Rejection, Scope};
+use domain::{Document, DocumentId, Hit, Rejection, RetrievalQuery, SearchScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub struct RequestWire {
 #[derive(Debug, PartialEq)]
 pub struct QueryRequest {
     /// What is searched for.
-    pub query: Query,
+    pub query: RetrievalQuery,
     /// Each passage with the whole text of its document.
     pub full_text: bool,
     /// Each passage with why it stands where it does.
@@ -68,7 +68,12 @@ pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Reje
         .ok_or_else(|| Rejection::Invalid(format!("k is {k}; it must be {} to {}", K.start(), K.end())))?;
     let filters = filters::decode(request.filters.unwrap_or_default(), &filters::DOCUMENT)?;
     Ok(QueryRequest {
-        query: Query { text: request.query, scope: Scope::Knowledge(filters), threshold: None, limit },
+        query: RetrievalQuery {
+            text: request.query,
+            scope: SearchScope::Knowledge(filters),
+            threshold: None,
+            limit,
+        },
         full_text: request.include_full_text.unwrap_or_default(),
         explain: request.explain.unwrap_or_default(),
     })

@@ -1,6 +1,6 @@
 //! The request of the staged dialect.
 
-use domain::{Ask, Leaving, NothingFound, Opening, Question, Rejection, Scope, TraceId};
+use domain::{Ask, OnDisconnect, Question, Rejection, SearchScope, SessionPolicy, TraceId, WhenNothingFound};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -35,10 +35,10 @@ pub fn decode(body: &[u8], trace: TraceId) -> Result<Ask, Rejection> {
     let top_k = fields::top_k("top_k", None)?;
     Ok(Ask {
         session,
-        opening: Opening::Revived,
-        question: Question { text, top_k, scope: Scope::default(), threshold: None, provider: None },
-        nothing_found: NothingFound::Answer,
-        leaving: Leaving::Cancels,
+        session_policy: SessionPolicy::ReviveExpired,
+        question: Question { text, top_k, scope: SearchScope::default(), threshold: None, provider: None },
+        when_nothing_found: WhenNothingFound::Answer,
+        on_disconnect: OnDisconnect::Cancel,
         key: None,
         trace,
     })
@@ -71,8 +71,14 @@ mod tests {
     #[test]
     fn the_session_is_revived_and_a_client_that_leaves_cancels() {
         let ask = decode_message("why?", SESSION).unwrap();
-        assert_eq!((ask.session.to_string().as_str(), ask.opening), (SESSION, Opening::Revived));
-        assert_eq!((ask.nothing_found, ask.leaving), (NothingFound::Answer, Leaving::Cancels));
+        assert_eq!(
+            (ask.session.to_string().as_str(), ask.session_policy),
+            (SESSION, SessionPolicy::ReviveExpired)
+        );
+        assert_eq!(
+            (ask.when_nothing_found, ask.on_disconnect),
+            (WhenNothingFound::Answer, OnDisconnect::Cancel)
+        );
         assert_eq!((ask.question.text.as_str(), ask.question.top_k), ("why?", 5), "other fields are ignored");
     }
 

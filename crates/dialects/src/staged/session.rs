@@ -253,7 +253,8 @@ mod tests {
             let told = standing(steps[..count].iter().map(|(step, _)| step.clone()).collect());
             assert_eq!(told["current_stage"], steps[count - 1].1, "{count}");
         }
-        let nothing_found = vec![stage_began(StageName::Retrieval), stage_ended(StageName::Retrieval, 0)];
-        assert_eq!(standing(nothing_found)["current_stage"], "generation");
+        let when_nothing_found =
+            vec![stage_began(StageName::Retrieval), stage_ended(StageName::Retrieval, 0)];
+        assert_eq!(standing(when_nothing_found)["current_stage"], "generation");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::{Accepted, Event, Model, Outcome, Step, Timestamp};
+use domain::{Accepted, Event, ModelId, Outcome, Step, Timestamp};
 
 use super::{Totals, micros};
 
@@ -14,7 +14,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(crate) struct Tally {
     accepted_at: Timestamp,
     /// Who answers, or who was to be asked first.
-    model: Model,
+    model: ModelId,
     has_started: bool,
     tokens: u64,
     /// When the first and the last token of the answer came.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use domain::{
-    Ask, Cause, Leaving, Opening, Outcome, Passage, PromptStatus, Rejection, Scope, SessionId, SessionStatus,
-    Step, Turn,
+    Ask, EndCause, OnDisconnect, Outcome, Passage, PromptStatus, Rejection, SearchScope, SessionId,
+    SessionPolicy, SessionStatus, Step, Turn,
 };
 use proptest::prelude::*;
 use testing::{ScriptedRetriever, passage};
@@ -13,7 +13,11 @@ use tokio::time::{Instant, sleep};
 use crate::world::{IDLE, Store, World, ask, end_of, limits, read_all, text_of};
 
 fn chat(session: SessionId, text: &str) -> Ask {
-    Ask { opening: Opening::Made, leaving: Leaving::Cancels, ..ask(session, text, None) }
+    Ask {
+        session_policy: SessionPolicy::CreateIfMissing,
+        on_disconnect: OnDisconnect::Cancel,
+        ..ask(session, text, None)
+    }
 }
 
 /// A session that nobody has made.
@@ -42,8 +46,8 @@ impl World {
 async fn a_session_that_is_not_there_is_made_where_a_question_may_begin_one() {
     let mut world = World::new();
     let id = unknown();
-    for opening in [Opening::Alive, Opening::Revived] {
-        let refused = world.engine.submit(&world.who, Ask { opening, ..chat(id, "why?") }).await;
+    for session_policy in [SessionPolicy::RequireActive, SessionPolicy::ReviveExpired] {
+        let refused = world.engine.submit(&world.who, Ask { session_policy, ..chat(id, "why?") }).await;
         assert!(matches!(refused, Err(Rejection::SessionNotUsable)));
         assert!(matches!(world.engine.session(&world.who, id).await, Err(Rejection::SessionNotFound)));
     }
@@ -62,7 +66,7 @@ async fn a_question_that_is_refused_makes_no_session() {
     }
     for selection in ["", " \n", &"x".repeat(101)] {
         let mut asked = chat(id, "why?");
-        asked.question.scope = Scope::Selection(selection.into());
+        asked.question.scope = SearchScope::Selection(selection.into());
         assert!(matches!(world.engine.submit(&world.who, asked).await, Err(Rejection::Invalid(_))));
     }
     assert!(matches!(world.engine.session(&world.who, id).await, Err(Rejection::SessionNotFound)));
@@ -76,12 +80,12 @@ async fn a_session_that_was_idle_too_long_goes_on_with_its_history() {
     sleep(IDLE * 2).await;
     let refused = world.ask(id, "and?", None).await;
     assert!(matches!(refused, Err(Rejection::SessionNotUsable)));
-    for opening in [Opening::Revived, Opening::Made] {
+    for session_policy in [SessionPolicy::ReviveExpired, SessionPolicy::CreateIfMissing] {
         sleep(IDLE * 2).await;
-        let history = world.told(Ask { opening, ..chat(id, "and?") }, "so").await;
+        let history = world.told(Ask { session_policy, ..chat(id, "and?") }, "so").await;
         assert_eq!(history[0], turn("why?", "because"));
         let revived = world.engine.session(&world.who, id).await.unwrap();
-        assert_eq!(world.engine.standing(&revived).0, SessionStatus::Active);
+        assert_eq!(world.engine.status_of(&revived).0, SessionStatus::Active);
     }
     assert!(world.ask(id, "still?", None).await.is_ok(), "it is alive for every dialect again");
 }
@@ -92,9 +96,11 @@ async fn an_ended_session_stays_ended() {
     let id = world.session().await;
     world.told(chat(id, "why?"), "because").await;
     world.engine.end_session(&world.who, id).await.unwrap();
-    for opening in [Opening::Alive, Opening::Revived, Opening::Made] {
-        let refused = world.engine.submit(&world.who, Ask { opening, ..chat(id, "and?") }).await;
-        assert!(matches!(refused, Err(Rejection::SessionNotUsable)), "{opening:?}");
+    for session_policy in
+        [SessionPolicy::RequireActive, SessionPolicy::ReviveExpired, SessionPolicy::CreateIfMissing]
+    {
+        let refused = world.engine.submit(&world.who, Ask { session_policy, ..chat(id, "and?") }).await;
+        assert!(matches!(refused, Err(Rejection::SessionNotUsable)), "{session_policy:?}");
     }
 }
 
@@ -145,7 +151,7 @@ async fn the_partial_answer_of_a_cancelled_turn_is_in_the_conversation() {
     call.aborted().await;
     let mut again = world.engine.observe(&world.who, prompt).await.unwrap();
     let log = read_all(&mut again).await;
-    assert_eq!((end_of(&log).outcome, end_of(&log).cause), (Outcome::Cancelled, Cause::Abandoned));
+    assert_eq!((end_of(&log).outcome, end_of(&log).cause), (Outcome::Cancelled, EndCause::Abandoned));
     let exchanges = history.conversation(&world.who, id, 9).await.unwrap();
     assert_eq!(exchanges.len(), 1);
     assert_eq!((exchanges[0].prompt, &exchanges[0].turn), (prompt, &turn("why?", "bec")));
@@ -153,29 +159,29 @@ async fn the_partial_answer_of_a_cancelled_turn_is_in_the_conversation() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_joins_by_key_leaves_as_its_own_request_says() {
-    for (leaving, lingers) in [(Leaving::Cancels, false), (Leaving::GoesOn, true)] {
+    for (on_disconnect, lingers) in [(OnDisconnect::Cancel, false), (OnDisconnect::Continue, true)] {
         let mut world = World::new();
         let id = world.session().await;
-        let keyed = |leaving| Ask { leaving, key: Some("k".to_owned()), ..chat(id, "why?") };
-        let first = world.engine.submit(&world.who, keyed(Leaving::Cancels)).await.unwrap();
+        let keyed = |on_disconnect| Ask { on_disconnect, key: Some("k".to_owned()), ..chat(id, "why?") };
+        let first = world.engine.submit(&world.who, keyed(OnDisconnect::Cancel)).await.unwrap();
         let call = world.calls.next().await;
-        let joined = world.engine.submit(&world.who, keyed(leaving)).await.unwrap();
+        let joined = world.engine.submit(&world.who, keyed(on_disconnect)).await.unwrap();
         assert_eq!(joined.prompt(), first.prompt());
         drop(first);
         sleep(Duration::from_millis(100)).await;
         assert!(!call.is_aborted(), "somebody still reads");
         drop(joined);
         sleep(Duration::from_millis(100)).await;
-        assert_eq!(!call.is_aborted(), lingers, "{leaving:?}");
+        assert_eq!(!call.is_aborted(), lingers, "{on_disconnect:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_only_reads_leaves_as_the_one_who_asked_would() {
-    for (leaving, lingers) in [(Leaving::Cancels, false), (Leaving::GoesOn, true)] {
+    for (on_disconnect, lingers) in [(OnDisconnect::Cancel, false), (OnDisconnect::Continue, true)] {
         let mut world = World::new();
         let id = world.session().await;
-        let asked = world.engine.submit(&world.who, Ask { leaving, ..chat(id, "why?") }).await.unwrap();
+        let asked = world.engine.submit(&world.who, Ask { on_disconnect, ..chat(id, "why?") }).await.unwrap();
         let call = world.calls.next().await;
         let reader = world.engine.read(&world.who, asked.prompt()).await.unwrap();
         drop(asked);
@@ -183,7 +189,7 @@ async fn whoever_only_reads_leaves_as_the_one_who_asked_would() {
         assert!(!call.is_aborted(), "somebody still reads");
         drop(reader);
         sleep(Duration::from_millis(100)).await;
-        assert_eq!(!call.is_aborted(), lingers, "{leaving:?}");
+        assert_eq!(!call.is_aborted(), lingers, "{on_disconnect:?}");
     }
 }
 
@@ -198,7 +204,7 @@ async fn memory_is_the_last_ten_messages_and_nothing_in_a_selection() {
         (3..8).map(|number| turn(&format!("{number}?"), &format!("answer {number}"))).collect();
     assert_eq!(world.told(chat(id, "last?"), "answer").await, expected);
     let mut selecting = chat(id, "and here?");
-    selecting.question.scope = Scope::Selection("some words".into());
+    selecting.question.scope = SearchScope::Selection("some words".into());
     assert_eq!(world.told(selecting, "answer").await, []);
 }
 
@@ -209,7 +215,7 @@ async fn the_selection_goes_to_the_retriever_and_its_passages_to_the_model() {
     let mut world = World::with(Store::memory().finding(&retriever), limits());
     let id = world.session().await;
     let mut asked = chat(id, "why?");
-    asked.question.scope = Scope::Selection("some words".into());
+    asked.question.scope = SearchScope::Selection("some words".into());
     let mut reader = world.engine.submit(&world.who, asked.clone()).await.unwrap();
     let call = world.calls.next().await;
     assert_eq!(call.request().passages, [selected]);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Ask, CancelReason, Citation, Failure, FailureKind, FinishReason, NothingFound, Outcome, Passage,
-    Passages, Stage, StageName, Step,
+    Ask, CancelReason, Citation, Failure, FailureKind, FinishReason, Outcome, Passage, RetrievedPassages,
+    Stage, StageName, Step, WhenNothingFound,
 };
 use engine::{Answering, Reader};
 use testing::{ScriptedRetriever, passage};
@@ -22,7 +22,7 @@ fn two_passages() -> Arc<ScriptedRetriever> {
     Arc::new(ScriptedRetriever::finding(vec![passage("journal", JOURNAL), passage("sessions", SESSIONS)]))
 }
 
-fn passages_of(log: &[domain::Event]) -> Option<&Passages> {
+fn passages_of(log: &[domain::Event]) -> Option<&RetrievedPassages> {
     log.iter().find_map(|event| match &event.step {
         Step::Passages(passages) => Some(&**passages),
         _ => None,
@@ -153,7 +153,7 @@ async fn passages_are_cut_to_the_budget() {
 async fn the_model_is_told_that_nothing_was_found() {
     for (retriever, told) in [
         (ScriptedRetriever::nothing(), None),
-        (ScriptedRetriever::irrelevant(vec![passage("x", "y")]), Some(Passages::default())),
+        (ScriptedRetriever::irrelevant(vec![passage("x", "y")]), Some(RetrievedPassages::default())),
     ] {
         let mut world = world(&Arc::new(retriever));
         let session = world.session().await;
@@ -172,15 +172,15 @@ async fn the_model_is_told_that_nothing_was_found() {
 #[tokio::test(start_paused = true)]
 async fn whoever_wants_is_told_in_a_fixed_sentence_and_no_model_is_asked() {
     for (dialect, setting, asks) in [
-        (NothingFound::SaySo, None, false),
-        (NothingFound::Answer, Some(NothingFound::SaySo), false),
-        (NothingFound::SaySo, Some(NothingFound::Answer), true),
-        (NothingFound::Answer, None, true),
+        (WhenNothingFound::SaySo, None, false),
+        (WhenNothingFound::Answer, Some(WhenNothingFound::SaySo), false),
+        (WhenNothingFound::SaySo, Some(WhenNothingFound::Answer), true),
+        (WhenNothingFound::Answer, None, true),
     ] {
-        let behaviour = Answering { nothing_found: setting, ..answering() };
+        let behaviour = Answering { when_nothing_found: setting, ..answering() };
         let mut world = World::answering(Store::memory(), limits(), behaviour);
         let session = world.session().await;
-        let asked = Ask { nothing_found: dialect, ..ask(session, "why?", None) };
+        let asked = Ask { when_nothing_found: dialect, ..ask(session, "why?", None) };
         let mut reader: Reader = world.engine.submit(&world.who, asked).await.unwrap();
         if asks {
             world.calls.next().await.finish();

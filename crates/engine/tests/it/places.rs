@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use domain::{
-    Batch, Claim, Ending, Exchange, Forgotten, History, Journal, NewPrompt, Principal, Prompt, PromptId, Run,
-    Session, SessionId, Sessions, StorageError, Timestamp, Turn, Which,
+    Batch, Claim, EndedSession, Exchange, History, Journal, NewPrompt, Principal, Prompt, PromptFilter,
+    PromptId, RetentionProgress, Run, Session, SessionId, Sessions, StorageError, Timestamp, Turn,
 };
 use storage::{Durability, Durable, DurableSettings, JournalLimits};
 use tempfile::TempDir;
@@ -129,7 +129,7 @@ impl Sessions for Mortal {
         self.durable().await.touch(who, id, at, alive_since).await
     }
 
-    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<Ending>, StorageError> {
+    async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<EndedSession>, StorageError> {
         self.durable().await.end(who, id).await
     }
 
@@ -192,7 +192,7 @@ impl History for Mortal {
     async fn prompts(
         &self,
         who: &Principal,
-        which: Which,
+        which: PromptFilter,
         limit: usize,
     ) -> Result<Vec<Prompt>, StorageError> {
         self.durable().await.prompts(who, which, limit).await
@@ -202,7 +202,7 @@ impl History for Mortal {
         self.durable().await.delete_session(who, id).await
     }
 
-    async fn forget_before(&self, time: Timestamp) -> Result<Forgotten, StorageError> {
-        self.durable().await.forget_before(time).await
+    async fn delete_older_than(&self, time: Timestamp) -> Result<RetentionProgress, StorageError> {
+        self.durable().await.delete_older_than(time).await
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    CancelReason, Cause, Failure, FailureKind, FinishReason, ModelEvent, Outcome, PromptStatus, Rejection,
+    CancelReason, EndCause, Failure, FailureKind, FinishReason, ModelEvent, Outcome, PromptStatus, Rejection,
     SessionStatus, Step, Turn,
 };
 use testing::{FailingJournal, SlowJournal};
@@ -171,7 +171,7 @@ async fn a_cancel_ends_the_prompt_and_closes_the_providers_call() {
     call.text("cause");
     let log = read_all(&mut reader).await;
     assert!(text_of(&log).len() <= 2, "no token follows a cancel");
-    assert_eq!(end_of(&log).cause, Cause::Client(CancelReason::UserInitiated));
+    assert_eq!(end_of(&log).cause, EndCause::Client(CancelReason::UserInitiated));
     let again = world.ask(session, "why?", Some("k")).await.unwrap();
     assert_eq!(again.prompt(), reader.prompt(), "a client's cancel is replayed");
 }
@@ -311,7 +311,7 @@ async fn a_prompt_that_nobody_reads_is_abandoned_and_its_key_starts_anew() {
     assert!(left.elapsed() >= RESUME && left.elapsed() < RESUME + Duration::from_millis(5));
     let mut replay = world.engine.read(&world.who, prompt).await.unwrap();
     let ended = end_of(&read_all(&mut replay).await);
-    assert_eq!((ended.outcome, ended.cause), (Outcome::Cancelled, Cause::Abandoned));
+    assert_eq!((ended.outcome, ended.cause), (Outcome::Cancelled, EndCause::Abandoned));
     let again = world.ask(session, "why?", Some("k")).await.unwrap();
     assert_ne!(again.prompt(), prompt);
 }
@@ -377,7 +377,7 @@ async fn a_session_expires_when_it_is_idle_but_not_while_a_prompt_runs() {
     let mut reader = world.ask(session, "why?", Some("k")).await.unwrap();
     let call = world.calls.next().await;
     sleep(IDLE * 2).await;
-    let status = async || world.engine.standing(&world.engine.session(&world.who, session).await.unwrap()).0;
+    let status = async || world.engine.status_of(&world.engine.session(&world.who, session).await.unwrap()).0;
     assert_eq!(status().await, SessionStatus::Active);
     call.text("because");
     call.finish();
@@ -401,9 +401,9 @@ async fn ending_a_session_cancels_its_prompt() {
     world.engine.end_session(&world.who, session).await.unwrap();
     assert!(call.is_aborted());
     let ended = end_of(&read_all(&mut reader).await);
-    assert_eq!((ended.outcome, ended.cause), (Outcome::Cancelled, Cause::SessionEnded));
+    assert_eq!((ended.outcome, ended.cause), (Outcome::Cancelled, EndCause::SessionEnded));
     let session = world.engine.session(&world.who, session).await.unwrap();
-    assert_eq!(world.engine.standing(&session).0, SessionStatus::Cancelled);
+    assert_eq!(world.engine.status_of(&session).0, SessionStatus::Cancelled);
     assert!(matches!(world.ask(session.id, "more?", None).await, Err(Rejection::SessionNotUsable)));
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Ask, Event, Failure, FailureKind, Leaving, ModelEvent, Scope, Stage, StageName, Step, Usage};
+use domain::{
+    Ask, Event, Failure, FailureKind, ModelEvent, OnDisconnect, SearchScope, Stage, StageName, Step, Usage,
+};
 use engine::{Answering, Rewriting};
 use testing::{ScriptedCall, ScriptedRetriever, passage};
 use tokio::time::Instant;
@@ -40,7 +42,7 @@ async fn converse(
     retriever: ScriptedRetriever,
     rewriting: Rewriting,
     questions: &[&str],
-    scope: Scope,
+    scope: SearchScope,
 ) -> Told {
     let retriever = Arc::new(retriever);
     let behaviour = Answering { rewriting, ..answering() };
@@ -70,7 +72,7 @@ fn finding() -> ScriptedRetriever {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_question_goes_on_from_is_looked_for_too_and_the_log_tells() {
-    let told = converse(finding(), Rewriting::Rule, &[FIRST, SECOND], Scope::default()).await;
+    let told = converse(finding(), Rewriting::Rule, &[FIRST, SECOND], SearchScope::default()).await;
     assert_eq!((told.query.as_str(), told.rewritten()), (REWRITTEN, Some(REWRITTEN)));
     assert_eq!(told.asked, (SECOND.to_owned(), 1), "the model is asked what was asked");
     let names: Vec<_> = told.log[1..5]
@@ -105,19 +107,25 @@ async fn the_sentences_that_are_kept_of_a_long_passage_are_about_what_it_goes_on
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_rewritten_where_that_would_not_help() {
-    let selection = || Scope::Selection("A selection.".into());
+    let selection = || SearchScope::Selection("A selection.".into());
     for (what, retriever, rewriting, questions, scope) in [
-        ("it stands alone", finding(), Rewriting::Rule, &[FIRST, "What is a log?"][..], Scope::default()),
-        ("there is no conversation", finding(), Rewriting::Rule, &[SECOND], Scope::default()),
+        (
+            "it stands alone",
+            finding(),
+            Rewriting::Rule,
+            &[FIRST, "What is a log?"][..],
+            SearchScope::default(),
+        ),
+        ("there is no conversation", finding(), Rewriting::Rule, &[SECOND], SearchScope::default()),
         (
             "nothing could be found",
             ScriptedRetriever::nothing(),
             Rewriting::Rule,
             &[FIRST, SECOND],
-            Scope::default(),
+            SearchScope::default(),
         ),
         ("a selection is asked about", finding(), Rewriting::Rule, &[FIRST, SECOND], selection()),
-        ("it is switched off", finding(), Rewriting::Off, &[FIRST, SECOND], Scope::default()),
+        ("it is switched off", finding(), Rewriting::Off, &[FIRST, SECOND], SearchScope::default()),
     ] {
         let told = converse(retriever, rewriting, questions, scope).await;
         assert_eq!((told.rewritten(), told.has_stage()), (None, false), "{what}");
@@ -190,7 +198,7 @@ async fn a_client_that_leaves_ends_the_round_too() {
     call.text("With a call.");
     call.finish();
     read_all(&mut reader).await;
-    let asked = Ask { leaving: Leaving::Cancels, ..ask(session, SECOND, None) };
+    let asked = Ask { on_disconnect: OnDisconnect::Cancel, ..ask(session, SECOND, None) };
     let reader = world.engine.submit(&world.who, asked).await.unwrap();
     let round = world.calls.next().await;
     let left = Instant::now();

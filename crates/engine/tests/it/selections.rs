@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Catalog, Chunk, Document, Index, NewDocument, Passage, Place, Principal, Retriever, Scope, Source, Step,
-    Timestamp, line_ends,
+    Catalog, Chunk, Document, DocumentLocation, Index, NewDocument, Passage, Principal, Retriever,
+    SearchScope, SourceKind, Step, Timestamp, line_ends,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -21,7 +21,7 @@ const ELSEWHERE: &str = "elsewhere";
 /// A retriever whose knowledge base answers every question with words that no selection has.
 async fn retriever() -> Arc<dyn Retriever> {
     let text = format!("{ELSEWHERE} why what how cats dogs words ß 🙂 あ\n");
-    let place = Place { collection: "c".into(), repo_url: "r".into(), file_path: "f.md".into() };
+    let place = DocumentLocation { collection: "c".into(), repo_url: "r".into(), file_path: "f.md".into() };
     let id = place.document();
     let chunk = Chunk {
         id: Chunk::id(id, "", &text, 0),
@@ -36,7 +36,7 @@ async fn retriever() -> Arc<dyn Retriever> {
     let document = Document {
         id,
         place,
-        source: Source::Api,
+        source: SourceKind::Api,
         title: ELSEWHERE.to_owned(),
         language: None,
         url: None,
@@ -80,7 +80,7 @@ async fn nothing_but_the_selection_reaches_the_model_and_every_passage_is_where_
         let (selection, question, top_k) = cases.new_tree(&mut runner).expect("a case").current();
         let session = world.session().await;
         let mut asked = ask(session, &question, None);
-        asked.question.scope = Scope::Selection(selection.as_str().into());
+        asked.question.scope = SearchScope::Selection(selection.as_str().into());
         asked.question.top_k = top_k;
         let mut reader = world.engine.submit(&world.who, asked).await.expect("it is admitted");
         let call = world.calls.next().await;

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use domain::{
-    Ask, Ended, Event, History, Journal, Leaving, NewSession, NothingFound, Opening, Principal, Provider,
-    Question, Rejection, Retriever, Scope, SessionId, Sessions, Step, TraceId,
+    Ask, Ended, Event, History, Journal, NewSession, OnDisconnect, Principal, Provider, Question, Rejection,
+    Retriever, SearchScope, SessionId, SessionPolicy, Sessions, Step, TraceId, WhenNothingFound,
 };
 use engine::{Answering, Engine, Limits, Ports, Providers, Reader, Rewriting};
 use storage::{Memory, MemoryLimits};
@@ -71,7 +71,7 @@ pub(crate) fn answering() -> Answering {
         temperature: 0.0,
         context_tokens: 400,
         least_share: 0.85,
-        nothing_found: None,
+        when_nothing_found: None,
         rewriting: Rewriting::Rule,
     }
 }
@@ -125,16 +125,16 @@ pub(crate) fn ask(session: SessionId, text: &str, key: Option<&str>) -> Ask {
     let question = Question {
         text: text.to_owned(),
         top_k: 5,
-        scope: Scope::default(),
+        scope: SearchScope::default(),
         threshold: None,
         provider: None,
     };
     Ask {
         session,
-        opening: Opening::Alive,
+        session_policy: SessionPolicy::RequireActive,
         question,
-        nothing_found: NothingFound::Answer,
-        leaving: Leaving::GoesOn,
+        when_nothing_found: WhenNothingFound::Answer,
+        on_disconnect: OnDisconnect::Continue,
         key: key.map(str::to_owned),
         trace: TraceId::random(),
     }

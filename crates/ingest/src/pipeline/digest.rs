@@ -1,6 +1,6 @@
 //! A digest of everything that goes into a document: whoever has the digest need not parse or cut it again.
 
-use domain::{Metadata, Place};
+use domain::{DocumentLocation, Metadata};
 use ring::digest::{self, Context, SHA256};
 
 use crate::chunk::Strategy;
@@ -21,8 +21,8 @@ pub(super) struct Recipe(Context);
 
 /// What goes into a document beside how it is cut.
 pub(super) struct Ingredients<'a> {
-    pub(super) kind: domain::Source,
-    pub(super) place: &'a Place,
+    pub(super) kind: domain::SourceKind,
+    pub(super) place: &'a DocumentLocation,
     /// The path that its names are made of.
     pub(super) path: &'a str,
     pub(super) title: Option<&'a str>,
@@ -86,16 +86,16 @@ mod tests {
 
     #[test]
     fn everything_that_goes_into_a_document_changes_its_digest() {
-        let place = Place {
+        let place = DocumentLocation {
             collection: "c".to_owned(),
             repo_url: "https://example.org".to_owned(),
             file_path: "docs/a.md".to_owned(),
         };
-        let elsewhere = Place { collection: "d".to_owned(), ..place.clone() };
+        let elsewhere = DocumentLocation { collection: "d".to_owned(), ..place.clone() };
         let metadata = Metadata::from([("name".to_owned(), "5".to_owned())]);
         let (none, site) = (Metadata::new(), Site::default());
         let document = || Ingredients {
-            kind: domain::Source::Folder,
+            kind: domain::SourceKind::Folder,
             place: &place,
             path: "a.md",
             title: Some("Title"),
@@ -105,7 +105,7 @@ mod tests {
         };
         let digests = [
             digest(document()),
-            digest(Ingredients { kind: domain::Source::Git, ..document() }),
+            digest(Ingredients { kind: domain::SourceKind::Git, ..document() }),
             digest(Ingredients { place: &elsewhere, ..document() }),
             digest(Ingredients { path: "b.md", ..document() }),
             digest(Ingredients { title: Some(""), ..document() }),

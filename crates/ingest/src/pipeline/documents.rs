@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    ChunkId, DocumentId, Failure, Filing, Ingest, IngestStage, Ingested, NewDocument, NotIngested, Place,
-    Principal, RawDocument, Rejection, StorageError,
+    ChunkId, DocumentId, DocumentLocation, Failure, Ingest, IngestFailure, IngestStage, IngestedDocument,
+    NewDocument, Principal, PutOutcome, RawDocument, Rejection,
 };
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ use crate::media;
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// What becomes of one document.
-type Fate = Result<Ingested, NotIngested>;
+type Fate = Result<IngestedDocument, IngestFailure>;
 
 #[async_trait]
 impl Ingest for Pipeline {
@@ -29,7 +29,7 @@ impl Ingest for Pipeline {
             message: "too many calls are taking documents in: wait for one to end".to_owned(),
             retry_after: RETRY_AFTER,
         })?;
-        let places: Vec<Place> = documents.iter().map(|document| document.place.clone()).collect();
+        let places: Vec<DocumentLocation> = documents.iter().map(|document| document.place.clone()).collect();
         let prepared = match self.prepare(documents).await {
             Ok(prepared) => prepared,
             Err(failure) => {
@@ -51,12 +51,12 @@ impl Pipeline {
     async fn prepare(
         &self,
         documents: Vec<RawDocument>,
-    ) -> Result<Vec<Result<NewDocument, NotIngested>>, Failure> {
+    ) -> Result<Vec<Result<NewDocument, IngestFailure>>, Failure> {
         let cutter = self.cutter().await?;
         let recipe = self.recipe();
         let at = self.ports.clock.now();
         let prepare = move || {
-            let prepare = |raw: Result<RawDocument, NotIngested>| {
+            let prepare = |raw: Result<RawDocument, IngestFailure>| {
                 let draft = draft(raw?, &recipe)?;
                 cutter.prepare(draft, None, at)
             };
@@ -68,33 +68,34 @@ impl Pipeline {
     }
 
     /// Files what could be prepared.
-    async fn file(&self, who: &Principal, prepared: Vec<Result<NewDocument, NotIngested>>) -> Vec<Filed> {
+    async fn file(&self, who: &Principal, prepared: Vec<Result<NewDocument, IngestFailure>>) -> Vec<Filed> {
         let mut filed: Vec<Filed> = Vec::with_capacity(prepared.len());
         let mut sound = Vec::new();
         for document in prepared {
             match document {
                 Ok(document) => {
                     let chunks: Vec<ChunkId> = document.chunks.iter().map(|chunk| chunk.id).collect();
-                    let ingested = Ingested { document: document.document.id, chunks: chunks.len() };
+                    let ingested = IngestedDocument { document: document.document.id, chunks: chunks.len() };
                     filed.push((Ok(ingested), chunks));
                     sound.push(document);
                 }
                 Err(why) => filed.push((Err(why), Vec::new())),
             }
         }
-        let places: Vec<Place> = sound.iter().map(|document| document.document.place.clone()).collect();
+        let places: Vec<DocumentLocation> =
+            sound.iter().map(|document| document.document.place.clone()).collect();
         let filings = file::all(&*self.ports.catalog, who, sound).await;
         let fates = filed.iter_mut().map(|(fate, _)| fate).filter(|fate| fate.is_ok());
         for ((fate, place), filing) in fates.zip(places).zip(filings) {
-            if let Err(StorageError(reason)) = filing.map(|_: Filing| ()) {
-                *fate = Err(not_ingested(place, IngestStage::Filing, &reason));
+            if let Err(reason) = filing.map(|_: PutOutcome| ()) {
+                *fate = Err(not_ingested(place, IngestStage::Filing, &reason.to_string()));
             }
         }
         filed
     }
 
     /// Embeds the chunks of what was filed; a document with one that has no vector then was not taken in.
-    async fn embed(&self, who: &Principal, places: &[Place], filed: &mut [Filed]) {
+    async fn embed(&self, who: &Principal, places: &[DocumentLocation], filed: &mut [Filed]) {
         let documents: Vec<DocumentId> =
             filed.iter().filter_map(|(fate, _)| Some(fate.as_ref().ok()?.document)).collect();
         let (_, nothing_follows) = watch::channel(());
@@ -113,12 +114,12 @@ impl Pipeline {
     }
 
     /// Waits until what was filed is found.
-    async fn publish(&self, places: &[Place], filed: &mut [Filed]) {
+    async fn publish(&self, places: &[DocumentLocation], filed: &mut [Filed]) {
         let Some(published) = &self.ports.published else { return };
-        let Err(StorageError(reason)) = published.published().await else { return };
+        let Err(reason) = published.wait_until_searchable().await else { return };
         for ((fate, _), place) in filed.iter_mut().zip(places) {
             if fate.is_ok() {
-                *fate = Err(not_ingested(place.clone(), IngestStage::Indexing, &reason));
+                *fate = Err(not_ingested(place.clone(), IngestStage::Indexing, &reason.to_string()));
             }
         }
     }
@@ -135,7 +136,7 @@ impl Pipeline {
 }
 
 /// Refuses all documents of a place but the last one: a place has one document.
-fn last_of_each_place(documents: Vec<RawDocument>) -> Vec<Result<RawDocument, NotIngested>> {
+fn last_of_each_place(documents: Vec<RawDocument>) -> Vec<Result<RawDocument, IngestFailure>> {
     let mut later = HashSet::new();
     let mut judged: Vec<_> = documents
         .into_iter()
@@ -152,7 +153,7 @@ fn last_of_each_place(documents: Vec<RawDocument>) -> Vec<Result<RawDocument, No
     judged
 }
 
-fn draft(raw: RawDocument, recipe: &Recipe) -> Result<Draft, NotIngested> {
+fn draft(raw: RawDocument, recipe: &Recipe) -> Result<Draft, IngestFailure> {
     let text = match media::decode(raw.text.as_bytes()) {
         Ok(text) => text.to_owned(),
         Err(reason) => return Err(not_ingested(raw.place, IngestStage::Parsing, &reason.to_string())),
@@ -177,6 +178,6 @@ fn draft(raw: RawDocument, recipe: &Recipe) -> Result<Draft, NotIngested> {
     })
 }
 
-fn not_ingested(place: Place, stage: IngestStage, message: &str) -> NotIngested {
-    NotIngested { place, stage, message: message.to_owned() }
+fn not_ingested(place: DocumentLocation, stage: IngestStage, message: &str) -> IngestFailure {
+    IngestFailure { place, stage, message: message.to_owned() }
 }

@@ -3,7 +3,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use domain::{ChunkId, DocumentId, Failure, FailureKind, Principal, StorageError, Unembedded, Urgency};
+use domain::{
+    ChunkId, DocumentId, EmbeddingPriority, Failure, FailureKind, Principal, StorageError, UnembeddedChunk,
+};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
@@ -55,14 +57,14 @@ pub(super) async fn missing(
 }
 
 /// A batch and what the embedder made of it.
-type Answered = (Vec<Unembedded>, Result<Vec<Vec<f32>>, Failure>);
+type Answered = (Vec<UnembeddedChunk>, Result<Vec<Vec<f32>>, Failure>);
 
 struct Embedding<'a> {
     ports: &'a Ports,
     wanted: Wanted<'a>,
-    waiting: VecDeque<Unembedded>,
+    waiting: VecDeque<UnembeddedChunk>,
     /// Batches that were refused, divided.
-    divided: Vec<Vec<Unembedded>>,
+    divided: Vec<Vec<UnembeddedChunk>>,
     /// Chunks that wait, are on their way or were refused: the catalog tells them again.
     claimed: HashSet<(Principal, ChunkId)>,
     refused: usize,
@@ -142,7 +144,7 @@ impl<'a> Embedding<'a> {
         Ok(may_be_more)
     }
 
-    fn next_batch(&mut self) -> Option<Vec<Unembedded>> {
+    fn next_batch(&mut self) -> Option<Vec<UnembeddedChunk>> {
         let batch = self.divided.pop().unwrap_or_else(|| {
             let count = self.waiting.len().min(BATCH);
             self.waiting.drain(..count).collect()
@@ -169,7 +171,7 @@ impl<'a> Embedding<'a> {
         }
     }
 
-    async fn keep(&mut self, batch: Vec<Unembedded>, vectors: Vec<Vec<f32>>) -> Result<(), Failure> {
+    async fn keep(&mut self, batch: Vec<UnembeddedChunk>, vectors: Vec<Vec<f32>>) -> Result<(), Failure> {
         if batch.len() != vectors.len() {
             let message = format!("the embedder gave {} vectors for {} texts", vectors.len(), batch.len());
             return Err(Failure::new(FailureKind::Internal, message));
@@ -193,9 +195,9 @@ impl<'a> Embedding<'a> {
     }
 }
 
-async fn embed(ports: &Ports, batch: Vec<Unembedded>) -> Answered {
+async fn embed(ports: &Ports, batch: Vec<UnembeddedChunk>) -> Answered {
     let texts = batch.iter().map(|chunk| chunk.text.clone()).collect();
-    let answer = ports.embedder.embed(texts, Urgency::Bulk).await;
+    let answer = ports.embedder.embed(texts, EmbeddingPriority::Bulk).await;
     (batch, answer)
 }
 

@@ -1,6 +1,6 @@
-//! Filing documents in short transactions, so that whoever else writes never waits for long.
+//! PutOutcome documents in short transactions, so that whoever else writes never waits for long.
 
-use domain::{Catalog, Filing, NewDocument, Principal, StorageError};
+use domain::{Catalog, NewDocument, Principal, PutOutcome, StorageError};
 
 /// Bytes of text in one transaction, unless a single document has more.
 const BYTES_AT_A_TIME: usize = 4 << 20;
@@ -16,7 +16,7 @@ pub(super) async fn all(
     catalog: &dyn Catalog,
     who: &Principal,
     documents: Vec<NewDocument>,
-) -> Vec<Result<Filing, StorageError>> {
+) -> Vec<Result<PutOutcome, StorageError>> {
     let mut filings = Vec::with_capacity(documents.len());
     let mut group = Vec::new();
     let mut bytes = 0;
@@ -38,7 +38,7 @@ async fn together(
     catalog: &dyn Catalog,
     who: &Principal,
     mut documents: Vec<NewDocument>,
-) -> Vec<Result<Filing, StorageError>> {
+) -> Vec<Result<PutOutcome, StorageError>> {
     match documents.len() {
         0 => return Vec::new(),
         1 => return vec![alone(catalog, who, documents.remove(0)).await],
@@ -47,7 +47,7 @@ async fn together(
     if let Ok(filings) = catalog.put(who, documents.clone()).await {
         return filings.into_iter().map(Ok).collect();
     }
-    let mut filings: Vec<Result<Filing, StorageError>> = Vec::with_capacity(documents.len());
+    let mut filings: Vec<Result<PutOutcome, StorageError>> = Vec::with_capacity(documents.len());
     for document in documents {
         let lately = filings.last_chunk::<PATIENCE>();
         let filing = match lately.filter(|lately| lately.iter().all(Result::is_err)) {
@@ -63,10 +63,10 @@ async fn alone(
     catalog: &dyn Catalog,
     who: &Principal,
     document: NewDocument,
-) -> Result<Filing, StorageError> {
+) -> Result<PutOutcome, StorageError> {
     let filings = catalog.put(who, vec![document]).await?;
     filings
         .into_iter()
         .next()
-        .ok_or_else(|| StorageError("the catalog told nothing of a document".to_owned()))
+        .ok_or_else(|| StorageError::other("the catalog told nothing of a document".to_owned()))
 }

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::{iter, thread};
 
 use domain::{
-    Chunk, ChunkId, ChunkKind, Document, IngestStage, Metadata, NewDocument, NotIngested, Place, Timestamp,
-    TokenCounter,
+    Chunk, ChunkId, ChunkKind, Document, DocumentLocation, IngestFailure, IngestStage, Metadata, NewDocument,
+    Timestamp, TokenCounter,
 };
 
 use crate::chunk::{self, ChunkType, Strategy};
@@ -36,8 +36,8 @@ pub(super) fn on_all_cores<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> 
 
 /// A document that has only been read.
 pub(super) struct Draft {
-    pub(super) place: Place,
-    pub(super) kind: domain::Source,
+    pub(super) place: DocumentLocation,
+    pub(super) kind: domain::SourceKind,
     /// The path that its names are made of.
     pub(super) path: String,
     pub(super) title: Option<String>,
@@ -60,9 +60,9 @@ impl Cutter {
         draft: Draft,
         site: Option<&Site>,
         at: Timestamp,
-    ) -> Result<NewDocument, NotIngested> {
+    ) -> Result<NewDocument, IngestFailure> {
         let place = draft.place.clone();
-        catch_unwind(AssertUnwindSafe(|| self.cut(draft, site, at))).map_err(|_| NotIngested {
+        catch_unwind(AssertUnwindSafe(|| self.cut(draft, site, at))).map_err(|_| IngestFailure {
             place,
             stage: IngestStage::Parsing,
             message: "the parser failed on this document, which is a bug; the log says where".to_owned(),

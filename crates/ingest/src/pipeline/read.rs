@@ -5,7 +5,7 @@ mod look;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::{DocumentId, Filing, IngestStage, NewDocument, NotIngested, Principal, StorageError};
+use domain::{DocumentId, IngestFailure, IngestStage, NewDocument, Principal, PutOutcome, StorageError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 
@@ -24,7 +24,7 @@ const REMOVED_AT_A_TIME: usize = 500;
 enum Looked {
     Unchanged,
     Skipped(Skip),
-    Failed(NotIngested),
+    Failed(IngestFailure),
     Ready(Box<NewDocument>),
 }
 
@@ -135,14 +135,18 @@ impl Pipeline {
         }
         for ((place, chunks, bytes), filing) in sizes.into_iter().zip(filings) {
             match filing {
-                Ok(Filing::Added) => report.added += 1,
-                Ok(Filing::Replaced) => report.replaced += 1,
-                Ok(Filing::Unchanged) => {
+                Ok(PutOutcome::Added) => report.added += 1,
+                Ok(PutOutcome::Replaced) => report.replaced += 1,
+                Ok(PutOutcome::Unchanged) => {
                     report.unchanged += 1;
                     continue;
                 }
-                Err(StorageError(message)) => {
-                    report.fail(NotIngested { place, stage: IngestStage::Filing, message });
+                Err(error) => {
+                    report.fail(IngestFailure {
+                        place,
+                        stage: IngestStage::Filing,
+                        message: error.to_string(),
+                    });
                     continue;
                 }
             }
@@ -162,7 +166,7 @@ impl Pipeline {
 
     async fn wait_until_published(&self, report: &mut Report) {
         let Some(published) = &self.ports.published else { return };
-        if let Err(StorageError(reason)) = published.published().await {
+        if let Err(reason) = published.wait_until_searchable().await {
             report.not_embedded.get_or_insert_with(|| {
                 domain::Failure::new(domain::FailureKind::Retrieval, format!("the index is behind: {reason}"))
             });

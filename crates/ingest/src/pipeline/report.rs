@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Failure, IngestStage, NotIngested};
+use domain::{Failure, IngestFailure, IngestStage};
 
 use crate::sources::Skip;
 
@@ -49,7 +49,7 @@ pub struct Report {
     /// Chunks that got their vectors.
     pub embedded: u64,
     /// What could not be taken in: the first thousand.
-    pub failures: Vec<NotIngested>,
+    pub failures: Vec<IngestFailure>,
     /// How much could not be taken in.
     pub failure_count: u64,
     /// Why chunks have no vectors yet. They are found by their words; reading again gives them the rest.
@@ -61,7 +61,7 @@ impl Report {
         *self.skipped.entry(reason).or_default() += 1;
     }
 
-    pub(super) fn fail(&mut self, failure: NotIngested) {
+    pub(super) fn fail(&mut self, failure: IngestFailure) {
         self.failure_count += 1;
         if self.failures.len() < FAILURES_TOLD {
             self.failures.push(failure);

@@ -50,7 +50,7 @@ impl Source for Folder {
             entries.retain(|entry| entry.path() == name);
         }
         let prefix = prefix.unwrap_or_default();
-        let root = Root { kind: domain::Source::Folder, prefix, repo_url, commit: None, site };
+        let root = Root { kind: domain::SourceKind::Folder, prefix, repo_url, commit: None, site };
         Ok(Box::new(OpenedFolder { root, path, only, limits: self.limits, entries: entries.into_iter() }))
     }
 }

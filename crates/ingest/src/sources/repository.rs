@@ -71,7 +71,7 @@ impl Source for Repository {
         };
         let mut objects = Objects::of(&git, self.limits.file_bytes)?;
         let site = site::of(self.site.as_ref(), &entries, |file| objects.read_file(file));
-        let root = Root { kind: domain::Source::Git, repo_url, prefix: String::new(), commit, site };
+        let root = Root { kind: domain::SourceKind::Git, repo_url, prefix: String::new(), commit, site };
         Ok(Box::new(OpenedRepository { root, entries: entries.into_iter(), objects }))
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Catalog, Ingest, IngestStage, Ingested, NotIngested, Place, Principal, Published, RawDocument, Rejection,
-    StorageError,
+    Catalog, DocumentLocation, IndexSync, Ingest, IngestFailure, IngestStage, IngestedDocument, Principal,
+    RawDocument, Rejection, StorageError,
 };
 use ingest::{Pipeline, Ports, Settings};
 use testing::{FakeEmbedder, PausedClock};
@@ -13,25 +13,28 @@ use testing::{FakeEmbedder, PausedClock};
 use crate::library::Library;
 
 fn raw(path: &str, text: &str) -> RawDocument {
-    let place = Place {
+    let place = DocumentLocation {
         collection: "default".to_owned(),
         repo_url: "https://example.org/it".to_owned(),
         file_path: path.to_owned(),
     };
     RawDocument {
         place,
-        source: domain::Source::Api,
+        source: domain::SourceKind::Api,
         title: None,
         text: text.to_owned(),
         metadata: Default::default(),
     }
 }
 
-async fn ingest(library: &Library, documents: Vec<RawDocument>) -> Vec<Result<Ingested, NotIngested>> {
+async fn ingest(
+    library: &Library,
+    documents: Vec<RawDocument>,
+) -> Vec<Result<IngestedDocument, IngestFailure>> {
     library.pipeline.ingest(&Principal::local(), documents).await.unwrap()
 }
 
-fn stages(fates: &[Result<Ingested, NotIngested>]) -> Vec<Option<IngestStage>> {
+fn stages(fates: &[Result<IngestedDocument, IngestFailure>]) -> Vec<Option<IngestStage>> {
     fates.iter().map(|fate| fate.as_ref().err().map(|why| why.stage)).collect()
 }
 
@@ -41,7 +44,7 @@ async fn documents_are_filed_under_the_ids_of_their_places() {
     let documents = vec![raw("a.md", "# A\n\nText.\n"), raw("b/c.py", "def f():\n    pass\n")];
     let ids: Vec<_> = documents.iter().map(|document| document.place.document()).collect();
     let fates = ingest(&library, documents.clone()).await;
-    let expected: Vec<_> = ids.iter().map(|id| Ok(Ingested { document: *id, chunks: 1 })).collect();
+    let expected: Vec<_> = ids.iter().map(|id| Ok(IngestedDocument { document: *id, chunks: 1 })).collect();
     assert_eq!(fates, expected);
     assert_eq!(library.unembedded().await, 0);
     assert_eq!(library.embedder.take_embedded().len(), 2);
@@ -148,9 +151,9 @@ async fn equal_paragraphs_are_chunks_that_can_be_told_apart() {
 struct Behind;
 
 #[async_trait]
-impl Published for Behind {
-    async fn published(&self) -> Result<(), StorageError> {
-        Err(StorageError("the index is read-only".to_owned()))
+impl IndexSync for Behind {
+    async fn wait_until_searchable(&self) -> Result<(), StorageError> {
+        Err(StorageError::other("the index is read-only".to_owned()))
     }
 }
 

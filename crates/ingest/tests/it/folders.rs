@@ -24,7 +24,7 @@ async fn a_folder_is_read_with_names_chunks_and_vectors() {
     assert_eq!(intro.title, "Intro");
     assert_eq!(intro.module.as_deref(), Some("control"));
     assert_eq!(intro.tags, ["a", "b"]);
-    assert_eq!(intro.source, domain::Source::Folder);
+    assert_eq!(intro.source, domain::SourceKind::Folder);
     let root = fs::canonicalize(library.root()).unwrap();
     assert_eq!(intro.place.repo_url, format!("file://{}", root.display()));
     assert_eq!(documents["src/main.rs"].document.language.as_deref(), Some("rust"));

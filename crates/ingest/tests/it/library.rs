@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use domain::{Catalog, Filed, Principal};
+use domain::{Catalog, Principal, StoredDocument};
 use ingest::sources::{Folder, Limits, Repository, Source};
 use ingest::{Pipeline, Ports, Progress, Report, Settings, Stopped};
 use storage::Knowledge;
@@ -83,7 +83,7 @@ impl Library {
     }
 
     /// The documents of the catalog by path.
-    pub(crate) async fn documents(&self) -> BTreeMap<String, Filed> {
+    pub(crate) async fn documents(&self) -> BTreeMap<String, StoredDocument> {
         let who = Principal::local();
         let (documents, _) = self.knowledge.documents(&who, None, 0, 100_000).await.unwrap();
         documents.into_iter().map(|filed| (filed.document.place.file_path.clone(), filed)).collect()

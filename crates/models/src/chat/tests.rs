@@ -52,7 +52,7 @@ pub(super) fn greedy(weights: &Arc<Weights>, request: &Request) -> Vec<u8> {
 }
 
 fn provider(limits: Limits) -> LlamaProvider {
-    let model = Model { provider: "local".into(), model: SMOLLM.into() };
+    let model = ModelId { provider: "local".into(), model: SMOLLM.into() };
     LlamaProvider::open(model, path(), limits)
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use domain::{Failure, FailureKind, Urgency};
+use domain::{EmbeddingPriority, Failure, FailureKind};
 use tokio::sync::{Semaphore, oneshot};
 
 use job::Job;
@@ -87,16 +87,16 @@ impl Workers {
     }
 
     /// One vector a text. Work on it ends when the future is dropped.
-    pub(crate) async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Answer {
+    pub(crate) async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Answer {
         let (answer, answered) = oneshot::channel();
         // More than ever fits in takes all the room there is.
         let size = u32::try_from(texts.len()).unwrap_or(u32::MAX).min(self.limits.waiting_texts);
-        let _room = match urgency {
-            Urgency::Query => {
+        let _room = match priority {
+            EmbeddingPriority::Interactive => {
                 self.queue.push_query(Call { texts, answer })?;
                 None
             }
-            Urgency::Bulk => {
+            EmbeddingPriority::Bulk => {
                 let room = self.room.acquire_many(size).await.expect("the room is never closed");
                 self.queue.push_bulk(Call { texts, answer });
                 Some(room)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{
-    Failure, FailureKind, FinishReason, Model, ModelEvent, ModelStream, Provider, Request, Turn, Usage,
+    Failure, FailureKind, FinishReason, ModelEvent, ModelId, ModelStream, Provider, Request, Turn, Usage,
 };
 use futures::{FutureExt, StreamExt};
 use models::chat::{Keep, Limits, LlamaProvider};
@@ -26,7 +26,7 @@ fn path() -> PathBuf {
 }
 
 fn open(path: PathBuf, limits: Limits) -> LlamaProvider {
-    LlamaProvider::open(Model { provider: "local".into(), model: "small".into() }, path, limits)
+    LlamaProvider::open(ModelId { provider: "local".into(), model: "small".into() }, path, limits)
 }
 
 fn provider(limits: Limits) -> LlamaProvider {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use domain::{Embedder, FailureKind, Shape, Urgency};
+use domain::{Embedder, EmbeddingPriority, EmbeddingShape, FailureKind};
 use models::embedder::{BertEmbedder, Limits};
 
 const GRANITE: &str = "granite-embedding-30m-english";
@@ -30,12 +30,13 @@ fn texts() -> Vec<String> {
 async fn vectors_are_the_same_to_the_bit_alone_in_batches_and_in_any_order() {
     let model = granite();
     let texts = texts();
-    let batched = model.embed(texts.clone(), Urgency::Bulk).await.unwrap();
-    let mut reversed = model.embed(texts.iter().rev().cloned().collect(), Urgency::Bulk).await.unwrap();
+    let batched = model.embed(texts.clone(), EmbeddingPriority::Bulk).await.unwrap();
+    let mut reversed =
+        model.embed(texts.iter().rev().cloned().collect(), EmbeddingPriority::Bulk).await.unwrap();
     reversed.reverse();
     assert!(reversed == batched);
     for (text, vector) in texts.into_iter().zip(batched) {
-        let alone = model.embed(vec![text], Urgency::Query).await.unwrap();
+        let alone = model.embed(vec![text], EmbeddingPriority::Interactive).await.unwrap();
         assert!(alone == [vector]);
     }
 }
@@ -44,8 +45,8 @@ async fn vectors_are_the_same_to_the_bit_alone_in_batches_and_in_any_order() {
 async fn vectors_have_the_shape_that_is_told_and_length_one() {
     let model = granite();
     assert_eq!(model.model(), GRANITE);
-    assert_eq!(model.shape().await.unwrap(), Shape { dimension: 384, token_limit: 512 });
-    for vector in model.embed(texts(), Urgency::Query).await.unwrap() {
+    assert_eq!(model.shape().await.unwrap(), EmbeddingShape { dimension: 384, token_limit: 512 });
+    for vector in model.embed(texts(), EmbeddingPriority::Interactive).await.unwrap() {
         let length: f32 = vector.iter().map(|number| number * number).sum();
         assert!(vector.len() == 384 && (length - 1.0).abs() < 1e-5);
     }
@@ -56,14 +57,15 @@ async fn what_a_text_has_beyond_the_token_limit_does_not_count() {
     let model = granite();
     let long = "A prompt is a log. ".repeat(2_000);
     let longer = long.clone() + &"x".repeat(1 << 20);
-    let vectors = model.embed(vec![long, longer], Urgency::Bulk).await.unwrap();
+    let vectors = model.embed(vec![long, longer], EmbeddingPriority::Bulk).await.unwrap();
     assert!(vectors[0] == vectors[1]);
 }
 
 #[tokio::test]
 async fn what_means_the_same_lies_close_together() {
     let texts = ["How do I restart the server?", "Ways to reboot the machine", "A recipe for apple pie"];
-    let vectors = granite().embed(texts.map(str::to_owned).to_vec(), Urgency::Query).await.unwrap();
+    let vectors =
+        granite().embed(texts.map(str::to_owned).to_vec(), EmbeddingPriority::Interactive).await.unwrap();
     let cosine = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     assert!(cosine(&vectors[0], &vectors[1]) > cosine(&vectors[0], &vectors[2]) + 0.1);
 }
@@ -96,7 +98,7 @@ async fn a_model_that_cannot_be_loaded_tells_why_in_every_call() {
     let path = folder.path().join("broken.hmsemb");
     std::fs::write(&path, b"not a model, not at all").unwrap();
     let model = BertEmbedder::open("broken", &path, Limits::default());
-    let failure = model.embed(vec![String::new()], Urgency::Query).await.unwrap_err();
+    let failure = model.embed(vec![String::new()], EmbeddingPriority::Interactive).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.message.contains("broken.hmsemb is not a model"), "{failure}");
     assert_eq!(model.shape().await.unwrap_err(), failure);

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{Failure, FailureKind, Model, ModelEvent, ModelStream, Passage, Provider, Request, Turn, Usage};
+use domain::{
+    Failure, FailureKind, ModelEvent, ModelId, ModelStream, Passage, Provider, Request, Turn, Usage,
+};
 use futures::{FutureExt, StreamExt};
 use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile, Read, Room};
 use models::files::{Files, Manifest};
@@ -24,7 +26,7 @@ fn provider(limits: Limits, folder: Option<&Path>) -> LlamaProvider {
     let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();
     let path = Files::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"));
     let file = ModelFile { path, sha256: model.files.first().map(|file| file.sha256) };
-    let called = Model { provider: "local".into(), model: "small".into() };
+    let called = ModelId { provider: "local".into(), model: "small".into() };
     LlamaProvider::find_and_open(called, || Ok(file), folder.map(Path::to_owned), limits)
 }
 
@@ -90,14 +92,14 @@ async fn passages_that_were_read_before_are_not_read_again_in_whatever_order_the
     let (again, _, cached) = ask(&provider, request("What is a mutex?", passages())).await;
     assert_eq!(again, answer);
     assert!(input - cached < 30, "{input} {cached}");
-    let kept = provider.standing().kept.unwrap();
+    let kept = provider.status().prefix_cache.unwrap();
     assert!(kept.hits >= 3 && kept.misses > 0 && kept.memory_bytes > 100_000, "{kept:?}");
 }
 
 /// Waits until everything is read that was put off until there is time.
 async fn settle(provider: &LlamaProvider) {
     provider.read_ahead(Arc::new(request("", Vec::new())), Room::Left).await.unwrap();
-    assert_eq!(provider.standing().kept.unwrap().unread, 0);
+    assert_eq!(provider.status().prefix_cache.unwrap().pending, 0);
 }
 
 #[tokio::test]
@@ -120,7 +122,7 @@ async fn nothing_is_put_off_of_a_prompt_whose_only_passage_begins_like_another_o
     for seed in 1..4 {
         let (_, input, cached) = ask(&provider, request("What is a log?", long_passages(seed, 1, 60))).await;
         assert!(input - cached > 60, "nobody has read it: {input} {cached}");
-        assert_eq!(provider.standing().kept.unwrap().unread, 0);
+        assert_eq!(provider.status().prefix_cache.unwrap().pending, 0);
     }
 }
 
@@ -191,7 +193,7 @@ async fn a_prompt_that_is_left_while_it_is_read_around_what_is_kept_leaves_nothi
     assert_eq!(read(&provider.read_ahead(kept, Room::Left).await), Some(2));
     let mut left = provider.stream(Arc::new(asked()));
     // Once both that are kept were found it is read.
-    while provider.standing().kept.unwrap().hits < 2 {
+    while provider.status().prefix_cache.unwrap().hits < 2 {
         let _ = left.next().now_or_never();
         tokio::task::yield_now().await;
     }
@@ -281,7 +283,7 @@ async fn what_was_kept_in_files_serves_after_a_restart() {
     let (again, input, cached) = ask(&later, request("What is a mutex?", passages())).await;
     assert_eq!(again, answer);
     assert!(input - cached < 30, "{input} {cached}");
-    assert!(later.standing().kept.unwrap().disk_bytes > 100_000);
+    assert!(later.status().prefix_cache.unwrap().disk_bytes > 100_000);
 }
 
 #[tokio::test]
@@ -293,7 +295,7 @@ async fn a_prompt_is_read_as_a_whole_where_that_is_wanted() {
     turned.rotate_left(1);
     let (_, input, cached) = ask(&provider, request("Which port is it?", turned.clone())).await;
     assert!(cached < input / 2, "no more than the instructions: {input} {cached}");
-    assert_eq!(provider.standing().kept, None);
+    assert_eq!(provider.status().prefix_cache, None);
     let ahead = provider.read_ahead(Arc::new(request("", turned)), Room::Left).await;
     assert_eq!(ahead, Ok(Ahead::Never));
 }
@@ -340,7 +342,7 @@ async fn nothing_is_read_ahead_that_there_is_no_room_to_keep_unless_room_is_made
         outcomes.push(provider.read_ahead(about(outcomes.len()), Room::Left).await.unwrap());
     }
     assert!(outcomes.len() > 2 && outcomes.last() == Some(&Ahead::Full), "{outcomes:?}");
-    let is_bounded = || provider.standing().kept.unwrap().memory_bytes <= 12 << 20;
+    let is_bounded = || provider.status().prefix_cache.unwrap().memory_bytes <= 12 << 20;
     assert!(is_bounded());
     let new = outcomes.len();
     assert!(read(&provider.read_ahead(about(new), Room::Made).await) > Some(0));
@@ -360,7 +362,7 @@ async fn a_question_goes_before_what_is_read_ahead() {
         async move { provider.read_ahead(Arc::new(request("", long_passages(1, 5, 400))), Room::Left).await }
     });
     // The first piece is kept: it is at work.
-    while provider.standing().kept.unwrap().memory_bytes == 0 {
+    while provider.status().prefix_cache.unwrap().memory_bytes == 0 {
         tokio::task::yield_now().await;
     }
     assert!(!ask(&provider, request("What is a mutex?", passages())).await.0.is_empty());
@@ -377,7 +379,7 @@ async fn a_question_finds_a_place_where_what_is_read_ahead_has_taken_most() {
         async move { provider.read_ahead(Arc::new(request("", long_passages(1, 3, 900))), Room::Left).await }
     });
     // What it has in common with any other is read: it is at work.
-    while provider.standing().kept.unwrap().memory_bytes == 0 {
+    while provider.status().prefix_cache.unwrap().memory_bytes == 0 {
         tokio::task::yield_now().await;
     }
     let asked = ask(&provider, request("What is a mutex?", long_passages(2, 1, 1_000)));
@@ -419,7 +421,7 @@ async fn whoever_leaves_while_passages_are_restored_stops_that_within_200_millis
     let provider = provider(from_files, Some(folder.path()));
     let (_, input, cached) = ask(&provider, asked()).await;
     assert!(input > 7_000 && input - cached < 30, "only the question was read: {input} {cached}");
-    let hits = || provider.standing().kept.unwrap().hits;
+    let hits = || provider.status().prefix_cache.unwrap().hits;
     // Some leave when the first piece was found, and others when all of them were, which are then joined.
     let all = hits();
     for found in [1, all] {

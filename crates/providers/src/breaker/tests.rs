@@ -37,7 +37,7 @@ async fn opens(mood: Mood) -> bool {
         let _ = ask(&breaker).await;
     }
     assert_eq!(provider.calls(), 5);
-    breaker.standing().breaker_open
+    breaker.status().breaker_open
 }
 
 async fn open_breaker() -> (Arc<MoodyProvider>, Arc<Breaker>) {
@@ -75,7 +75,7 @@ async fn one_request_tries_it_again_and_the_others_do_not_wait_for_that() {
     // It closes with the first token, not only with the end.
     assert!(matches!(probe.next().await, Some(Ok(ModelEvent::Text(_)))));
     ask(&breaker).await.unwrap();
-    assert_eq!(breaker.standing(), Standing::default());
+    assert_eq!(breaker.status(), ProviderStatus::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,11 +105,11 @@ async fn an_empty_answer_speaks_neither_for_nor_against_it() {
     let fails = || failing(FailureKind::Unavailable);
     let (provider, breaker) = breaker(fails());
     for mood in [fails(), fails(), fails(), fails(), Mood::empty(), fails()] {
-        assert!(breaker.standing().is_asked());
+        assert!(breaker.status().takes_requests());
         provider.set(mood);
         let _ = ask(&breaker).await;
     }
-    assert!(breaker.standing().breaker_open, "five failures are in a row, whatever was empty between them");
+    assert!(breaker.status().breaker_open, "five failures are in a row, whatever was empty between them");
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ async fn a_client_who_leaves_never_counts() {
             let left = timeout(seconds(4), answer.for_each(|_| async {})).await;
             assert!(left.is_err());
         }
-        assert_eq!(breaker.standing(), Standing::default());
+        assert_eq!(breaker.status(), ProviderStatus::default());
         assert_eq!(provider.calls(), 50);
     }
 }
@@ -134,7 +134,7 @@ async fn a_client_who_leaves_a_probe_leaves_it_to_the_next() {
     drop(breaker.stream(Arc::new(Request::default())));
     provider.set(Mood::answers());
     ask(&breaker).await.unwrap();
-    assert!(!breaker.standing().breaker_open);
+    assert!(!breaker.status().breaker_open);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,11 +142,11 @@ async fn silence_before_the_first_token_counts_when_it_is_given_up() {
     let (_, breaker) = breaker(Mood::silent());
     let order = Order::new(vec![breaker.clone()], PATIENCE.first_token);
     for _ in 0..5 {
-        assert!(breaker.standing().is_asked());
+        assert!(breaker.status().takes_requests());
         let answer: Vec<_> = order.stream(Arc::new(Request::default())).collect().await;
         assert_eq!(answer[0].as_ref().unwrap_err().kind, FailureKind::SilentAtStart);
     }
-    let standing = breaker.standing();
+    let standing = breaker.status();
     assert!(standing.breaker_open);
     assert_eq!(standing.last_failure.unwrap().kind, FailureKind::SilentAtStart);
 }
@@ -158,7 +158,7 @@ async fn silence_later_counts_when_it_is_given_up() {
         let mut answer = breaker.stream(Arc::new(Request::default()));
         while timeout(PATIENCE.stall, answer.next()).await.is_ok() {}
     }
-    let standing = breaker.standing();
+    let standing = breaker.status();
     assert!(standing.breaker_open);
     assert_eq!(standing.last_failure.unwrap().kind, FailureKind::Stalled);
 }
@@ -176,7 +176,7 @@ async fn a_provider_that_says_when_to_come_back_is_skipped_until_then() {
     let expected =
         "it is not asked, since it wants to be left alone, for another 5 s (the last time: answered 429)";
     assert_eq!(failure.message, expected);
-    let standing = breaker.standing();
+    let standing = breaker.status();
     assert_eq!((standing.breaker_open, standing.skipped_for), (false, Some(seconds(5))));
     advance(seconds(5)).await;
     ask(&breaker).await.unwrap();
@@ -200,5 +200,5 @@ async fn the_next_provider_answers_for_one_that_is_left_alone() {
     let answer: Vec<_> = order.stream(Arc::new(Request::default())).map(Result::unwrap).collect().await;
     assert!(matches!(&answer[0], ModelEvent::Started(model) if &*model.provider == "spare"));
     assert_eq!(provider.calls(), 5);
-    assert_eq!(order.standing(), Standing::default(), "that of the one who is asked");
+    assert_eq!(order.status(), ProviderStatus::default(), "that of the one who is asked");
 }

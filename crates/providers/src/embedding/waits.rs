@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use domain::{Failure, FailureKind, Urgency};
+use domain::{EmbeddingPriority, Failure, FailureKind};
 use tokio::time::Instant;
 
 use super::settings::Retries;
@@ -33,10 +33,10 @@ pub(super) struct Waits {
 
 impl Waits {
     /// For a call that begins now. `retries` bounds what nobody in particular waits for.
-    pub(super) fn new(urgency: Urgency, retries: Retries) -> Self {
-        let patience = match urgency {
-            Urgency::Query => QUERY,
-            Urgency::Bulk => {
+    pub(super) fn new(priority: EmbeddingPriority, retries: Retries) -> Self {
+        let patience = match priority {
+            EmbeddingPriority::Interactive => QUERY,
+            EmbeddingPriority::Bulk => {
                 Patience { retries, first_wait: Duration::from_millis(500), longest_wait: retries.within }
             }
         };
@@ -82,7 +82,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waits_grow_and_end() {
-        let mut waits = Waits::new(Urgency::Bulk, RETRIES);
+        let mut waits = Waits::new(EmbeddingPriority::Bulk, RETRIES);
         for doubled in [500, 1000, 2000] {
             let wait = waits.after(&unavailable(None)).unwrap();
             let range = Duration::from_millis(doubled / 2)..=Duration::from_millis(doubled);
@@ -93,7 +93,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_the_server_names_is_kept_to() {
-        let mut waits = Waits::new(Urgency::Bulk, RETRIES);
+        let mut waits = Waits::new(EmbeddingPriority::Bulk, RETRIES);
         assert_eq!(waits.after(&unavailable(Some(7))), Some(Duration::from_secs(7)));
         assert_eq!(waits.after(&unavailable(Some(0))), Some(Duration::ZERO));
         assert_eq!(waits.after(&unavailable(Some(61))), None);
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_attempt_begins_after_its_time() {
-        let mut waits = Waits::new(Urgency::Bulk, RETRIES);
+        let mut waits = Waits::new(EmbeddingPriority::Bulk, RETRIES);
         tokio::time::advance(Duration::from_secs(58)).await;
         assert_eq!(waits.after(&unavailable(Some(2))), Some(Duration::from_secs(2)));
         tokio::time::advance(Duration::from_secs(2)).await;
@@ -110,16 +110,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_query_is_tried_once_more_and_soon() {
-        let mut waits = Waits::new(Urgency::Query, RETRIES);
+        let mut waits = Waits::new(EmbeddingPriority::Interactive, RETRIES);
         assert!(waits.after(&unavailable(None)).unwrap() <= Duration::from_millis(200));
         assert_eq!(waits.after(&unavailable(None)), None);
-        assert_eq!(Waits::new(Urgency::Query, RETRIES).after(&unavailable(Some(2))), None);
+        assert_eq!(Waits::new(EmbeddingPriority::Interactive, RETRIES).after(&unavailable(Some(2))), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_pass_by_itself_is_not_tried_again() {
         for kind in [FailureKind::Refused, FailureKind::TooLong, FailureKind::Internal] {
-            assert_eq!(Waits::new(Urgency::Bulk, RETRIES).after(&Failure::new(kind, "no")), None, "{kind:?}");
+            assert_eq!(
+                Waits::new(EmbeddingPriority::Bulk, RETRIES).after(&Failure::new(kind, "no")),
+                None,
+                "{kind:?}"
+            );
         }
     }
 }

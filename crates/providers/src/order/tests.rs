@@ -31,8 +31,8 @@ fn scripted(name: &'static str, script: Vec<Act>) -> Arc<Scripted> {
 
 #[async_trait]
 impl Provider for Scripted {
-    fn model(&self) -> Model {
-        Model { provider: Arc::from(self.name), model: Arc::from("model") }
+    fn model(&self) -> ModelId {
+        ModelId { provider: Arc::from(self.name), model: Arc::from("model") }
     }
 
     fn stream(&self, _: Arc<Request>) -> ModelStream {
@@ -65,7 +65,7 @@ impl Provider for Scripted {
 }
 
 fn started(name: &str) -> ModelEvent {
-    ModelEvent::Started(Model { provider: Arc::from(name), model: Arc::from("model") })
+    ModelEvent::Started(ModelId { provider: Arc::from(name), model: Arc::from("model") })
 }
 
 fn text(text: &str) -> ModelEvent {

@@ -18,7 +18,7 @@ fn watched(mood: Mood) -> (Arc<MoodyProvider>, Arc<Watched>) {
 #[tokio::test(start_paused = true)]
 async fn who_asks_is_told_what_was_seen_last() {
     let (provider, watched) = watched(Mood::answers());
-    assert_eq!(watched.standing().health, None);
+    assert_eq!(watched.status().health, None);
     let looking = {
         let watched = watched.clone();
         tokio::spawn(async move { watched.keep_looking().await })
@@ -31,7 +31,7 @@ async fn who_asks_is_told_what_was_seen_last() {
     for _ in 0..100 {
         assert_eq!(watched.health().await, Err(down()));
     }
-    assert_eq!(watched.standing().health, Some(Err(down())));
+    assert_eq!(watched.status().health, Some(Err(down())));
     assert_eq!(provider.looks(), 2);
     looking.abort();
 }

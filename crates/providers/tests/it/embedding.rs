@@ -7,7 +7,7 @@ mod retries;
 
 use std::time::Duration;
 
-use domain::{Embedder, Failure, FailureKind, Urgency};
+use domain::{Embedder, EmbeddingPriority, Failure, FailureKind};
 use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries, Secret};
 use testing::{FakeModel, fake_vector};
 
@@ -80,8 +80,8 @@ fn check_vectors(vectors: &[Vec<f32>], texts: &[String]) {
     }
 }
 
-async fn failure(embedder: &RemoteEmbedder, texts: usize, urgency: Urgency) -> Failure {
-    embedder.embed(numbered(texts), urgency).await.unwrap_err()
+async fn failure(embedder: &RemoteEmbedder, texts: usize, priority: EmbeddingPriority) -> Failure {
+    embedder.embed(numbered(texts), priority).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn the_key_is_sent_and_never_told() {
     let embedder = embedder(Kind::OpenAi, &fake, "fake,no-sk-Secret-part", |settings| {
         settings.api_key = Some(Secret::from("sk-Secret"));
     });
-    let failure = failure(&embedder, 1, Urgency::Bulk).await;
+    let failure = failure(&embedder, 1, EmbeddingPriority::Bulk).await;
     assert_eq!(fake.embeddings()[0].authorization.as_deref(), Some("Bearer sk-Secret"));
     assert!(failure.message.contains("no-***-part"), "{failure}");
 }

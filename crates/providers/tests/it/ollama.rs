@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::{FailureKind, FinishReason, Model, ModelEvent, Provider, Text, Usage};
+use domain::{FailureKind, FinishReason, ModelEvent, ModelId, Provider, Text, Usage};
 use futures::StreamExt;
 use providers::{HttpProvider, Ollama};
 
@@ -23,7 +23,7 @@ fn ollama(base_url: &str) -> Ollama {
 async fn an_answer_is_streamed() {
     let mut server = FakeServer::start(vec![streamed(&format!("{HI}{END}"))]).await;
     let told: Vec<_> = ask(&ollama(&server.url)).await.into_iter().map(Result::unwrap).collect();
-    let model = Model { provider: "local".into(), model: "tiny".into() };
+    let model = ModelId { provider: "local".into(), model: "tiny".into() };
     let usage = Usage { input: Some(3), output: Some(1), cached: None };
     assert_eq!(
         told,

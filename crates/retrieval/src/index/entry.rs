@@ -1,6 +1,6 @@
 //! A chunk as tantivy takes it: its words, the key to remove it by, and the row that is kept beside.
 
-use domain::{ChunkId, Indexed, Principal};
+use domain::{ChunkId, IndexedChunk, Principal};
 use tantivy::Term;
 use tantivy::schema::{
     BytesOptions, Document, Field, IndexRecordOption, OwnedValue, Schema, TextFieldIndexing, TextOptions,
@@ -51,7 +51,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// What stands above a chunk counts as if it stood in it.
-    pub(crate) fn new(fields: Fields, chunk: Indexed) -> Self {
+    pub(crate) fn new(fields: Fields, chunk: IndexedChunk) -> Self {
         let row = Row {
             tenant: chunk.who.tenant,
             document: chunk.document,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use domain::{ChunkId, DocumentId, Matching, Search};
+use domain::{ChunkId, DocumentId, FilterMatches, IndexQuery};
 
 use super::rows::Owned;
 use super::snapshot::{Extent, Part, Snapshot};
@@ -19,7 +19,7 @@ pub(crate) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// None if the tenant has nothing.
-    pub(crate) fn new(snapshot: &'a Snapshot, search: &Search) -> Option<Self> {
+    pub(crate) fn new(snapshot: &'a Snapshot, search: &IndexQuery) -> Option<Self> {
         let tenant = &search.who.tenant;
         let extent = snapshot.extent(tenant)?;
         let masks = |within: Option<&Within>| -> Vec<Mask> {
@@ -47,7 +47,7 @@ struct Within {
 }
 
 impl Within {
-    fn new(matching: &Matching) -> Self {
+    fn new(matching: &FilterMatches) -> Self {
         let chunks = matching.chunks.as_ref().map(|chunks| chunks.iter().copied().collect());
         Self { documents: matching.documents.iter().copied().collect(), chunks }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use domain::{Candidate, Failure, FailureKind, Search};
+use domain::{Candidate, Failure, FailureKind, IndexQuery};
 
 use super::best::Scored;
 use super::entry::Fields;
@@ -15,7 +15,7 @@ use super::{dense, lexical};
 pub(crate) fn search(
     snapshot: &Snapshot,
     fields: Fields,
-    search: &Search,
+    search: &IndexQuery,
 ) -> Result<Vec<Candidate>, Failure> {
     let Some(scope) = Scope::new(snapshot, search) else { return Ok(Vec::new()) };
     check_dimension(snapshot, search)?;
@@ -29,7 +29,7 @@ pub(crate) fn search(
 
 fn join(
     snapshot: &Snapshot,
-    search: &Search,
+    search: &IndexQuery,
     lexical: Vec<Scored<(usize, usize)>>,
     dense: Vec<Scored<(usize, usize)>>,
 ) -> Vec<Candidate> {
@@ -58,7 +58,7 @@ fn join(
     candidates
 }
 
-fn check_dimension(snapshot: &Snapshot, search: &Search) -> Result<(), Failure> {
+fn check_dimension(snapshot: &Snapshot, search: &IndexQuery) -> Result<(), Failure> {
     match (&search.vector, snapshot.dimension()) {
         (Some(vector), Some(dimension)) if vector.len() != dimension => {
             let message = format!(

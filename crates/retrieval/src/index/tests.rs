@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use domain::{ChunkId, DocumentId, Indexed, Principal};
+use domain::{ChunkId, DocumentId, IndexedChunk, Principal};
 use tantivy::directory::error::{DeleteError, OpenReadError, OpenWriteError};
 use tantivy::directory::{FileHandle, WatchCallback, WatchHandle, WritePtr};
 use uuid::Uuid;
@@ -21,7 +21,7 @@ async fn a_disk_that_fails_costs_no_revision() {
 
     disk.fails.store(true, Ordering::SeqCst);
     for _ in 0..2 {
-        assert!(index.apply(changes(2, "dogs")).await.unwrap_err().0.contains("the disk is full"));
+        assert!(index.apply(changes(2, "dogs")).await.unwrap_err().to_string().contains("the disk is full"));
         assert_eq!((index.revision(), found(&index, "cats").await), (1, 1));
     }
     disk.fails.store(false, Ordering::SeqCst);
@@ -58,7 +58,8 @@ async fn merged_segments_keep_every_chunk_that_is_there() {
 
     let left: Vec<u64> = (1..=revision).filter(|number| number % 3 != 1 || *number == revision).collect();
     let who = Principal::local();
-    let search = Search { who, text: "cats".into(), vector: Some(vec![1.0, 0.0]), within: None, limit: 2000 };
+    let search =
+        IndexQuery { who, text: "cats".into(), vector: Some(vec![1.0, 0.0]), within: None, limit: 2000 };
     let found = index.search(search).await.unwrap();
     assert_eq!(found.len(), left.len());
     for (candidate, number) in found.iter().zip(left) {
@@ -70,7 +71,7 @@ async fn merged_segments_keep_every_chunk_that_is_there() {
 }
 
 /// A new chunk; the one before it goes if its number is the first of three.
-fn numbered(revision: u64) -> Changes {
+fn numbered(revision: u64) -> CatalogChanges {
     let mut changes = changes(revision, "cats");
     let chunk = &mut changes.added[0];
     chunk.chunk = ChunkId(Uuid::from_u128(revision.into()));
@@ -84,8 +85,8 @@ fn numbered(revision: u64) -> Changes {
 }
 
 /// One chunk, which takes the place of the one before.
-fn changes(revision: u64, text: &str) -> Changes {
-    let chunk = Indexed {
+fn changes(revision: u64, text: &str) -> CatalogChanges {
+    let chunk = IndexedChunk {
         who: Principal::local(),
         chunk: ChunkId(Uuid::nil()),
         document: DocumentId(Uuid::nil()),
@@ -96,12 +97,12 @@ fn changes(revision: u64, text: &str) -> Changes {
         is_code: false,
         vector: Some(vec![1.0, 0.0]),
     };
-    Changes { revision, more: false, removed: Vec::new(), added: vec![chunk] }
+    CatalogChanges { revision, more: false, removed: Vec::new(), added: vec![chunk] }
 }
 
 async fn found(index: &EmbeddedIndex, text: &str) -> usize {
     let (who, text) = (Principal::local(), text.to_owned());
-    let search = Search { who, text, vector: None, within: None, limit: 10 };
+    let search = IndexQuery { who, text, vector: None, within: None, limit: 10 };
     index.search(search).await.expect("a search of one chunk").len()
 }
 

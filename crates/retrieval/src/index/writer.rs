@@ -1,6 +1,6 @@
 //! The one who changes the index: a commit has all changes of a revision and its label, or it never happened.
 
-use domain::Changes;
+use domain::CatalogChanges;
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::{Index, IndexWriter};
 
@@ -28,7 +28,7 @@ impl Writer {
     }
 
     /// Commits changes and their label. After a failure the same changes may be committed again.
-    pub(crate) fn commit(&mut self, changes: Changes, label: &Label) -> tantivy::Result<()> {
+    pub(crate) fn commit(&mut self, changes: CatalogChanges, label: &Label) -> tantivy::Result<()> {
         let mut writer = match self.open.take() {
             Some(writer) => writer,
             None => open(&self.index)?,
@@ -58,7 +58,7 @@ fn open(index: &Index) -> tantivy::Result<IndexWriter<Entry>> {
 }
 
 /// Revision 0 has nothing in it: an index that is told of it has followed another catalog.
-fn write(writer: &IndexWriter<Entry>, fields: Fields, changes: Changes) -> tantivy::Result<()> {
+fn write(writer: &IndexWriter<Entry>, fields: Fields, changes: CatalogChanges) -> tantivy::Result<()> {
     if changes.revision == 0 {
         writer.delete_all_documents()?;
         return Ok(());

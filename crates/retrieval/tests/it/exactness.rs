@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{Candidate, ChunkId, DocumentId, Indexed, Matching, Principal, Search};
+use domain::{Candidate, ChunkId, DocumentId, FilterMatches, IndexQuery, IndexedChunk, Principal};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use retrieval::EmbeddedIndex;
@@ -18,7 +18,7 @@ const ALL: usize = 1000;
 /// One revision: chunks that come or are replaced, and chunks that go.
 #[derive(Clone, Debug)]
 struct Revision {
-    added: Vec<Indexed>,
+    added: Vec<IndexedChunk>,
     removed: Vec<(Principal, ChunkId)>,
 }
 
@@ -36,12 +36,12 @@ proptest! {
             let index = built(&history).await;
             let numbers = (0..8).filter(|number| number & kept == kept);
             let documents: Vec<DocumentId> = numbers.map(document).collect();
-            let all = found(&index, Search { limit: ALL, ..question(&text) }).await;
+            let all = found(&index, IndexQuery { limit: ALL, ..question(&text) }).await;
             let is_chosen = |chunk: ChunkId| !by_chunk || chunk.0.as_bytes().last().is_some_and(|byte| byte % 2 == 0);
             let chosen = all.iter().map(|candidate| candidate.chunk).filter(|chunk| is_chosen(*chunk)).collect();
-            let within = Matching { documents: documents.clone(), chunks: by_chunk.then_some(chosen) };
+            let within = FilterMatches { documents: documents.clone(), chunks: by_chunk.then_some(chosen) };
             for limit in [1, 3, 10] {
-                let search = Search { within: Some(within.clone()), limit, ..question(&text) };
+                let search = IndexQuery { within: Some(within.clone()), limit, ..question(&text) };
                 let filtered = found(&index, search).await;
                 let passes = |candidate: &Candidate| {
                     documents.contains(&candidate.document) && is_chosen(candidate.chunk)
@@ -56,7 +56,7 @@ proptest! {
         run(async {
             let index = built(&history).await;
             let ours = EmbeddedIndex::in_memory(MODEL).unwrap();
-            let local: Vec<Indexed> =
+            let local: Vec<IndexedChunk> =
                 left(&history).into_values().filter(|chunk| chunk.who == Principal::local()).collect();
             apply(&ours, vec![], local).await;
             assert_eq!(found(&index, question(&text)).await, found(&ours, question(&text)).await);
@@ -80,7 +80,7 @@ proptest! {
             nearest.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
             nearest.truncate(limit);
 
-            let mut candidates = found(&index, Search { limit, ..question(&text) }).await;
+            let mut candidates = found(&index, IndexQuery { limit, ..question(&text) }).await;
             candidates.retain(|candidate| candidate.dense.is_some());
             candidates.sort_by_key(|candidate| candidate.dense);
             let told = candidates.iter().map(|candidate| (candidate.cosine.unwrap(), candidate.chunk));
@@ -122,7 +122,7 @@ async fn built(history: &[Revision]) -> EmbeddedIndex {
 }
 
 /// The chunks that are there in the end.
-fn left(history: &[Revision]) -> BTreeMap<(Principal, ChunkId), Indexed> {
+fn left(history: &[Revision]) -> BTreeMap<(Principal, ChunkId), IndexedChunk> {
     let mut chunks = BTreeMap::new();
     for revision in history {
         for key in &revision.removed {
@@ -148,13 +148,13 @@ fn history() -> impl Strategy<Value = Vec<Revision>> {
 }
 
 /// A revision tells a chunk once.
-fn deduplicated(chunks: Vec<Indexed>) -> Vec<Indexed> {
+fn deduplicated(chunks: Vec<IndexedChunk>) -> Vec<IndexedChunk> {
     let by_key: BTreeMap<_, _> =
         chunks.into_iter().map(|chunk| ((chunk.who.clone(), chunk.chunk), chunk)).collect();
     by_key.into_values().collect()
 }
 
-fn any_chunk() -> impl Strategy<Value = Indexed> {
+fn any_chunk() -> impl Strategy<Value = IndexedChunk> {
     let parts = (owner(), 0_u32..30, text(), any::<bool>(), prop::bool::weighted(0.8));
     parts.prop_map(|(who, number, text, is_code, has_vector)| {
         let mut chunk = chunk(number, &text);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Candidate, Catalog, Changes, Failure, Index, Search, StorageError};
+use domain::{Candidate, Catalog, CatalogChanges, Failure, Index, IndexQuery, StorageError};
 use retrieval::{EmbeddedIndex, Follower};
 use storage::Knowledge;
 use tokio::sync::Notify;
@@ -80,9 +80,9 @@ async fn whoever_waits_for_an_index_that_keeps_failing_is_told_and_it_is_tried_a
     let minutes = Duration::from_secs(600);
     for _ in 0..2 {
         let told = time::timeout(minutes, follower.caught_up()).await.expect("nobody waits for ever");
-        assert!(told.unwrap_err().0.contains("no room"));
+        assert!(told.unwrap_err().to_string().contains("no room"));
         let told = time::timeout(minutes, follower.until(1)).await.expect("nobody waits for ever");
-        assert!(told.unwrap_err().0.contains("no room"));
+        assert!(told.unwrap_err().to_string().contains("no room"));
     }
 
     stubborn.refusals.store(0, Ordering::SeqCst);
@@ -94,7 +94,7 @@ async fn whoever_waits_for_an_index_that_keeps_failing_is_told_and_it_is_tried_a
 async fn whoever_waits_for_a_follower_that_ends_is_told() {
     let world = World::new(EmbeddedIndex::in_memory(MODEL).unwrap());
     let (told, ()) = tokio::join!(world.follower.until(u64::MAX), world.follower.stop());
-    assert!(told.unwrap_err().0.contains("stopping"));
+    assert!(told.unwrap_err().to_string().contains("stopping"));
     assert!(world.follower.caught_up().await.is_err());
 }
 
@@ -129,13 +129,13 @@ impl Index for Watched {
         self.index.revision()
     }
 
-    async fn apply(&self, changes: Changes) -> Result<(), StorageError> {
+    async fn apply(&self, changes: CatalogChanges) -> Result<(), StorageError> {
         self.index.apply(changes).await?;
         self.applied.notify_one();
         Ok(())
     }
 
-    async fn search(&self, search: Search) -> Result<Vec<Candidate>, Failure> {
+    async fn search(&self, search: IndexQuery) -> Result<Vec<Candidate>, Failure> {
         self.index.search(search).await
     }
 }
@@ -156,16 +156,16 @@ impl Index for Stubborn {
         self.index.revision()
     }
 
-    async fn apply(&self, changes: Changes) -> Result<(), StorageError> {
+    async fn apply(&self, changes: CatalogChanges) -> Result<(), StorageError> {
         let left = self.refusals.load(Ordering::SeqCst);
         if left > 0 {
             self.refusals.store(left - 1, Ordering::SeqCst);
-            return Err(StorageError("no room".to_owned()));
+            return Err(StorageError::other("no room".to_owned()));
         }
         self.index.apply(changes).await
     }
 
-    async fn search(&self, search: Search) -> Result<Vec<Candidate>, Failure> {
+    async fn search(&self, search: IndexQuery) -> Result<Vec<Candidate>, Failure> {
         self.index.search(search).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use domain::{Changes, Index, Matching, Search};
+use domain::{CatalogChanges, FilterMatches, Index, IndexQuery};
 use proptest::prelude::*;
 use retrieval::{EmbeddedIndex, Unusable};
 
@@ -69,7 +69,7 @@ async fn what_is_removed_or_replaced_is_gone() {
 async fn equal_chunks_are_in_the_order_of_their_ids() {
     let index = EmbeddedIndex::in_memory(MODEL).unwrap();
     apply(&index, vec![], [3, 1, 2].map(|number| chunk(number, "cats")).to_vec()).await;
-    let candidates = found(&index, Search { limit: 2, ..question("cats") }).await;
+    let candidates = found(&index, IndexQuery { limit: 2, ..question("cats") }).await;
     assert_eq!(candidates.iter().map(|candidate| candidate.chunk).collect::<Vec<_>>(), [id(1), id(2)]);
     assert_eq!(candidates.iter().map(|candidate| candidate.dense).collect::<Vec<_>>(), [Some(0), Some(1)]);
 }
@@ -81,8 +81,8 @@ async fn only_chunks_of_the_given_documents_are_found() {
     for (documents, expected) in
         [(vec![document(2)], vec![id(2)]), (vec![], vec![]), (vec![document(9)], vec![])]
     {
-        let within = Some(Matching { documents, chunks: None });
-        let search = Search { within, ..question("cats") };
+        let within = Some(FilterMatches { documents, chunks: None });
+        let search = IndexQuery { within, ..question("cats") };
         let chunks: Vec<_> = found(&index, search).await.iter().map(|candidate| candidate.chunk).collect();
         assert_eq!(chunks, expected);
     }
@@ -106,7 +106,7 @@ async fn an_index_is_reopened_at_its_revision() {
 async fn a_revision_that_is_there_already_changes_nothing() {
     let index = EmbeddedIndex::in_memory(MODEL).unwrap();
     apply(&index, vec![], vec![chunk(1, "cats")]).await;
-    let again = Changes { revision: 1, added: vec![chunk(2, "cats")], ..Changes::default() };
+    let again = CatalogChanges { revision: 1, added: vec![chunk(2, "cats")], ..CatalogChanges::default() };
     index.apply(again).await.unwrap();
     assert_eq!(found_by_words(&index, "cats").await, [id(1)]);
 }
@@ -190,13 +190,17 @@ async fn vectors_that_do_not_fit_the_others_are_refused_whole() {
     for bad in [vec![1.0; 3], vec![f32::NAN; vector("cats").len()]] {
         let mut misfit = chunk(3, "misfit");
         misfit.vector = Some(bad);
-        let changes = Changes { revision: 2, added: vec![chunk(2, "dogs"), misfit], ..Changes::default() };
+        let changes = CatalogChanges {
+            revision: 2,
+            added: vec![chunk(2, "dogs"), misfit],
+            ..CatalogChanges::default()
+        };
         let refused = index.apply(changes).await.unwrap_err();
-        assert!(refused.0.contains("wellspring reindex"), "{}", refused.0);
+        assert!(refused.to_string().contains("wellspring reindex"), "{}", refused.to_string());
     }
     assert_eq!((index.revision(), found_by_words(&index, "dogs").await), (1, vec![]));
 
-    let short = Search { vector: Some(vec![1.0]), ..question("cats") };
+    let short = IndexQuery { vector: Some(vec![1.0]), ..question("cats") };
     assert!(index.search(short).await.unwrap_err().message.contains("wellspring reindex"));
 }
 

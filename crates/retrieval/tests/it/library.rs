@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    Catalog, Chunk, ChunkKind, Document, DocumentId, Metadata, NewDocument, Place, Principal, Source,
-    Timestamp,
+    Catalog, Chunk, ChunkKind, Document, DocumentId, DocumentLocation, Metadata, NewDocument, Principal,
+    SourceKind, Timestamp,
 };
 use storage::Knowledge;
 
@@ -44,7 +44,7 @@ impl Library {
 
 /// A document whose digest is made of its text.
 fn document(path: &str, paragraphs: &[&str]) -> NewDocument {
-    let place = Place {
+    let place = DocumentLocation {
         collection: "default".to_owned(),
         repo_url: "https://example.org/it".to_owned(),
         file_path: path.to_owned(),
@@ -72,7 +72,7 @@ fn document(path: &str, paragraphs: &[&str]) -> NewDocument {
     let document = Document {
         id,
         place,
-        source: Source::Api,
+        source: SourceKind::Api,
         title: path.to_owned(),
         language: None,
         url: Some(format!("/{path}")),

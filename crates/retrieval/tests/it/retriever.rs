@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Embedder, Failure, FilterField, Filters, Found, Index, Principal, Published, Query, Retriever, Scope,
-    Shape, Stage, StageName, StorageError, TokenCounter, Urgency,
+    Embedder, EmbeddingPriority, EmbeddingShape, Failure, FilterField, Filters, Index, IndexSync, Principal,
+    RetrievalQuery, Retrieved, Retriever, SearchScope, Stage, StageName, StorageError, TokenCounter,
 };
 use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
@@ -42,10 +42,11 @@ async fn a_passage_tells_where_it_is() {
 async fn a_score_is_the_cosine_of_question_and_chunk() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let question = "cats.md cats sleep";
-    let asked = world.embedder.embed(vec![question.to_owned()], Urgency::Query).await.unwrap();
+    let asked =
+        world.embedder.embed(vec![question.to_owned()], EmbeddingPriority::Interactive).await.unwrap();
     for hit in world.ask(question).await.passages {
         let chunk = format!("{}\n{}", hit.passage.title, hit.passage.text);
-        let chunk = world.embedder.embed(vec![chunk], Urgency::Bulk).await.unwrap();
+        let chunk = world.embedder.embed(vec![chunk], EmbeddingPriority::Bulk).await.unwrap();
         let cosine: f32 = asked[0].iter().zip(&chunk[0]).map(|(left, right)| left * right).sum();
         assert!((hit.passage.score - cosine).abs() < 1e-5, "{} is not {cosine}", hit.passage.score);
     }
@@ -57,11 +58,11 @@ async fn filters_limit_and_threshold_leave_passages_out() {
     let dogs = Filters::from([(FilterField::FilePath, ["dogs.md".to_owned()].into())]);
     let nobody = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     for (query, expected) in [
-        (Query { scope: Scope::Knowledge(dogs), ..query("cats sleep") }, 1),
-        (Query { scope: Scope::Knowledge(nobody), ..query("cats sleep") }, 0),
-        (Query { limit: 2, ..query("cats sleep") }, 2),
-        (Query { threshold: Some(0.99), ..query("cats.md cats sleep") }, 1),
-        (Query { threshold: Some(1.1), ..query("cats sleep") }, 0),
+        (RetrievalQuery { scope: SearchScope::Knowledge(dogs), ..query("cats sleep") }, 1),
+        (RetrievalQuery { scope: SearchScope::Knowledge(nobody), ..query("cats sleep") }, 0),
+        (RetrievalQuery { limit: 2, ..query("cats sleep") }, 2),
+        (RetrievalQuery { threshold: Some(0.99), ..query("cats.md cats sleep") }, 1),
+        (RetrievalQuery { threshold: Some(1.1), ..query("cats sleep") }, 0),
     ] {
         let found = world.retrieve(&Principal::local(), query.clone()).await.0;
         assert_eq!(found.passages.len(), expected, "{query:?}");
@@ -73,7 +74,7 @@ async fn filters_limit_and_threshold_leave_passages_out() {
 async fn one_tenant_finds_nothing_of_another() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let found = world.retrieve(&tenant("another"), query("cats sleep")).await.0;
-    assert_eq!(found, Found::default());
+    assert_eq!(found, Retrieved::default());
 }
 
 #[tokio::test]
@@ -84,8 +85,8 @@ async fn a_filter_of_chunks_leaves_out_the_others_of_their_document() {
     world.follower.caught_up().await.unwrap();
     // However many of their document's chunks come before them.
     let urls = ["/many.md#line-280", "/cats.md#line-2"].map(str::to_owned);
-    let scope = Scope::Knowledge(Filters::from([(FilterField::SourceUrl, urls.into())]));
-    let found = world.retrieve(&Principal::local(), Query { scope, ..query("cats sleep") }).await.0;
+    let scope = SearchScope::Knowledge(Filters::from([(FilterField::SourceUrl, urls.into())]));
+    let found = world.retrieve(&Principal::local(), RetrievalQuery { scope, ..query("cats sleep") }).await.0;
     let mut texts: Vec<_> = found.passages.iter().map(|hit| hit.passage.text.as_str()).collect();
     texts.sort_unstable();
     assert_eq!(texts, ["cats eat", "cats sleep 279"]);
@@ -97,9 +98,9 @@ async fn a_selection_is_the_only_thing_that_is_searched() {
     for name in [MODEL, GATED] {
         let world = World::named(name, FAKE, Fusion::Weighted).await;
         let text = format!("dogs bark {}\r\n\r\ncats 🙂 purr {}", "loud ".repeat(150), "soft ".repeat(150));
-        let scope = Scope::Selection(text.as_str().into());
+        let scope = SearchScope::Selection(text.as_str().into());
         let (found, stages) = world
-            .retrieve(&Principal::local(), Query { scope, ..query("who is soft, and purrs soft") })
+            .retrieve(&Principal::local(), RetrievalQuery { scope, ..query("who is soft, and purrs soft") })
             .await;
         let passages: Vec<_> = found.passages.iter().map(|hit| &hit.passage).collect();
         assert_eq!(passages.len(), 2);
@@ -114,13 +115,17 @@ async fn a_selection_is_the_only_thing_that_is_searched() {
         let told = [(StageName::Retrieval, 2), (StageName::Reranking, 2)];
         assert_eq!(names_and_counts(&stages), told);
         let text: Arc<str> = text.into();
-        let limited =
-            Query { scope: Scope::Selection(text.clone()), limit: 1, ..query("who is soft, and purrs soft") };
+        let limited = RetrievalQuery {
+            scope: SearchScope::Selection(text.clone()),
+            limit: 1,
+            ..query("who is soft, and purrs soft")
+        };
         assert_eq!(world.retrieve(&Principal::local(), limited).await.0.passages.len(), 1);
         let best = found.passages[0].passage.score;
         for (threshold, expected) in [(best, 1), (1.1, 0)] {
-            let scope = Scope::Selection(text.clone());
-            let near = Query { scope, threshold: Some(threshold), ..query("who is soft, and purrs soft") };
+            let scope = SearchScope::Selection(text.clone());
+            let near =
+                RetrievalQuery { scope, threshold: Some(threshold), ..query("who is soft, and purrs soft") };
             let found = world.retrieve(&Principal::local(), near).await.0;
             assert_eq!((found.passages.len(), found.is_relevant), (expected, expected > 0), "{threshold}");
         }
@@ -137,8 +142,11 @@ async fn a_selection_is_searched_where_the_knowledge_base_is_empty() {
         Arc::clone(&world.embedder) as Arc<dyn Embedder>,
         Fusion::Weighted,
     );
-    let scope = Scope::Selection("cats purr".into());
-    let found = empty.retrieve(&Principal::local(), Query { scope, ..query("cats") }, &|_| {}).await.unwrap();
+    let scope = SearchScope::Selection("cats purr".into());
+    let found = empty
+        .retrieve(&Principal::local(), RetrievalQuery { scope, ..query("cats") }, &|_| {})
+        .await
+        .unwrap();
     assert_eq!(found.passages.len(), 1);
 }
 
@@ -182,7 +190,10 @@ async fn no_reranking_is_told_where_nothing_is_found() {
     let no_candidates = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     let world = World::new(FAKE, Fusion::Weighted).await;
     let (_, stages) = world
-        .retrieve(&Principal::local(), Query { scope: Scope::Knowledge(no_candidates), ..query("cats") })
+        .retrieve(
+            &Principal::local(),
+            RetrievalQuery { scope: SearchScope::Knowledge(no_candidates), ..query("cats") },
+        )
         .await;
     assert_eq!(names_and_counts(&stages), [(StageName::Retrieval, 0)]);
 
@@ -193,7 +204,7 @@ async fn no_reranking_is_told_where_nothing_is_found() {
 /// Which stages are told of a question that two passages are wanted for.
 async fn check_stages(fusion: Fusion, model: &str, threshold: Option<f32>, expected: &[(StageName, usize)]) {
     let world = World::named(model, FAKE, fusion).await;
-    let query = Query { limit: 2, threshold, ..query("quartz glows purple") };
+    let query = RetrievalQuery { limit: 2, threshold, ..query("quartz glows purple") };
     let (_, stages) = world.retrieve(&Principal::local(), query).await;
     assert_eq!(names_and_counts(&stages), expected);
 }
@@ -287,12 +298,12 @@ impl World {
         Self { _server: server, library, follower, embedder, retriever }
     }
 
-    async fn ask(&self, text: &str) -> Found {
+    async fn ask(&self, text: &str) -> Retrieved {
         self.retrieve(&Principal::local(), query(text)).await.0
     }
 
     /// What is found, and the stages that were told.
-    async fn retrieve(&self, who: &Principal, query: Query) -> (Found, Vec<Stage>) {
+    async fn retrieve(&self, who: &Principal, query: RetrievalQuery) -> (Retrieved, Vec<Stage>) {
         let stages = Mutex::new(Vec::new());
         let tell = |stage| stages.lock().expect("nobody panics with it").push(stage);
         let found = self.retriever.retrieve(who, query, &tell).await.expect("a sound retriever finds");
@@ -312,7 +323,7 @@ impl Embedder for Named {
         &self.name
     }
 
-    async fn shape(&self) -> Result<Shape, Failure> {
+    async fn shape(&self) -> Result<EmbeddingShape, Failure> {
         self.embedder.shape().await
     }
 
@@ -320,8 +331,8 @@ impl Embedder for Named {
         self.embedder.token_counter().await
     }
 
-    async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, Failure> {
-        self.embedder.embed(texts, urgency).await
+    async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
+        self.embedder.embed(texts, priority).await
     }
 
     async fn health(&self) -> Result<(), Failure> {
@@ -329,8 +340,8 @@ impl Embedder for Named {
     }
 }
 
-fn query(text: &str) -> Query {
-    Query { text: text.to_owned(), scope: Scope::default(), threshold: None, limit: 10 }
+fn query(text: &str) -> RetrievalQuery {
+    RetrievalQuery { text: text.to_owned(), scope: SearchScope::default(), threshold: None, limit: 10 }
 }
 
 fn settings(base_url: &str, model: &str) -> HttpEmbedder {
@@ -353,8 +364,8 @@ fn settings(base_url: &str, model: &str) -> HttpEmbedder {
 struct Behind;
 
 #[async_trait]
-impl Published for Behind {
-    async fn published(&self) -> Result<(), StorageError> {
+impl IndexSync for Behind {
+    async fn wait_until_searchable(&self) -> Result<(), StorageError> {
         pending().await
     }
 }

@@ -1,6 +1,6 @@
 //! Chunks for tests, and how they are searched for.
 
-use domain::{Candidate, Changes, ChunkId, DocumentId, Index, Indexed, Principal, Search};
+use domain::{Candidate, CatalogChanges, ChunkId, DocumentId, Index, IndexQuery, IndexedChunk, Principal};
 use retrieval::EmbeddedIndex;
 use testing::fake_vector;
 use uuid::Uuid;
@@ -23,8 +23,8 @@ pub(crate) fn tenant(name: &str) -> Principal {
 }
 
 /// A chunk of the local tenant in a document of its own, with the vector of its words.
-pub(crate) fn chunk(number: u32, text: &str) -> Indexed {
-    Indexed {
+pub(crate) fn chunk(number: u32, text: &str) -> IndexedChunk {
+    IndexedChunk {
         who: Principal::local(),
         chunk: id(number),
         document: document(number),
@@ -46,14 +46,21 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
 }
 
 /// Takes in the next revision.
-pub(crate) async fn apply(index: &EmbeddedIndex, removed: Vec<(Principal, ChunkId)>, added: Vec<Indexed>) {
+pub(crate) async fn apply(
+    index: &EmbeddedIndex,
+    removed: Vec<(Principal, ChunkId)>,
+    added: Vec<IndexedChunk>,
+) {
     let revision = index.revision() + 1;
-    index.apply(Changes { revision, more: false, removed, added }).await.expect("sound changes are taken in");
+    index
+        .apply(CatalogChanges { revision, more: false, removed, added })
+        .await
+        .expect("sound changes are taken in");
 }
 
 /// A search of the local tenant by words and by meaning.
-pub(crate) fn question(text: &str) -> Search {
-    Search {
+pub(crate) fn question(text: &str) -> IndexQuery {
+    IndexQuery {
         who: Principal::local(),
         text: text.to_owned(),
         vector: Some(vector(text)),
@@ -63,12 +70,12 @@ pub(crate) fn question(text: &str) -> Search {
 }
 
 /// What is found, by words first.
-pub(crate) async fn found(index: &EmbeddedIndex, search: Search) -> Vec<Candidate> {
+pub(crate) async fn found(index: &EmbeddedIndex, search: IndexQuery) -> Vec<Candidate> {
     index.search(search).await.expect("a sound index is searched")
 }
 
 /// What words find.
 pub(crate) async fn found_by_words(index: &EmbeddedIndex, text: &str) -> Vec<ChunkId> {
-    let candidates = found(index, Search { vector: None, ..question(text) }).await;
+    let candidates = found(index, IndexQuery { vector: None, ..question(text) }).await;
     candidates.into_iter().map(|candidate| candidate.chunk).collect()
 }

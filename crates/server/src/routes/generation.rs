@@ -134,14 +134,14 @@ pub(super) fn position() -> Value {
 async fn start_session(State(app): State<App>, JsonBody(body): JsonBody) -> Result<Response, Refusal> {
     let new = generation::decode_session(&body)?;
     let session = app.engine.start_session(&Principal::local(), new).await?;
-    let (_, expires_at) = app.engine.standing(&session);
+    let (_, expires_at) = app.engine.status_of(&session);
     Ok(reply(StatusCode::CREATED, generation::session_started(&session, expires_at)))
 }
 
 async fn session(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
     let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
     let session = app.engine.session(&Principal::local(), id).await?;
-    let (status, expires_at) = app.engine.standing(&session);
+    let (status, expires_at) = app.engine.status_of(&session);
     Ok(reply(StatusCode::OK, generation::session(&session, status, expires_at)))
 }
 

@@ -7,7 +7,7 @@ use dialects::events::{self, EventEncoder, EventWire};
 use dialects::generation::wire::PromptStatusWire;
 use dialects::history::{PromptsReply, SessionsReply};
 use dialects::{generation, history, limit_schema, sse};
-use domain::{Principal, PromptId, Rejection, SessionId, Which};
+use domain::{Principal, PromptFilter, PromptId, Rejection, SessionId};
 use schemars::schema_for;
 use serde_json::{Value, json as schema};
 
@@ -82,7 +82,7 @@ async fn sessions(State(app): State<App>, RawQuery(query): RawQuery) -> Result<R
     let (limit, before) = (query_value(query.as_deref(), "limit"), query_value(query.as_deref(), "before"));
     let page = history::decode_page(limit.as_deref(), before.as_deref())?;
     let sessions = app.engine.sessions(&Principal::local(), page.before, page.limit).await?;
-    let standing = |session| (app.engine.standing(&session).0, session);
+    let standing = |session| (app.engine.status_of(&session).0, session);
     let sessions: Vec<_> =
         sessions.into_iter().map(standing).map(|(status, session)| (session, status)).collect();
     Ok(json(StatusCode::OK, history::sessions(&sessions, page.limit)))
@@ -99,7 +99,7 @@ async fn session_prompts(State(app): State<App>, id: InPath) -> Result<Response,
     let who = Principal::local();
     let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
     app.engine.session(&who, id).await?;
-    let which = Which { session: Some(id), status: None };
+    let which = PromptFilter { session: Some(id), status: None };
     let prompts = app.engine.prompts(&who, which, MAX_PROMPTS).await?;
     Ok(json(StatusCode::OK, history::prompts(prompts.iter().rev())))
 }
@@ -107,7 +107,7 @@ async fn session_prompts(State(app): State<App>, id: InPath) -> Result<Response,
 /// Running and recent prompts, the newest first.
 async fn prompts(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
     let status = query_value(query.as_deref(), "status");
-    let which = Which { session: None, status: history::decode_status(status.as_deref())? };
+    let which = PromptFilter { session: None, status: history::decode_status(status.as_deref())? };
     let prompts = app.engine.prompts(&Principal::local(), which, RECENT_PROMPTS).await?;
     Ok(json(StatusCode::OK, history::prompts(&prompts)))
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::NothingFound;
+use domain::WhenNothingFound;
 use serde_json::{Value, json};
 use testing::{ScriptedRetriever, fake_text, passage};
 
@@ -196,13 +196,13 @@ async fn one_prompt_is_answered_alike_in_every_dialect() {
 #[tokio::test]
 async fn where_nothing_is_found_the_dialects_differ_only_in_their_policy() {
     let model = "fake,tokens=5";
-    for policy in [None, Some(NothingFound::Answer), Some(NothingFound::SaySo)] {
+    for policy in [None, Some(WhenNothingFound::Answer), Some(WhenNothingFound::SaySo)] {
         let setup = Setup::of(model);
         let setup = policy.into_iter().fold(setup, Setup::when_nothing_found);
         let world = setup.start().await;
         for way in WAYS {
             let says_so = match policy {
-                Some(policy) => policy == NothingFound::SaySo,
+                Some(policy) => policy == WhenNothingFound::SaySo,
                 None => matches!(way, Way::Chat | Way::ChatStream),
             };
             let expected = if says_so { NOTHING.to_owned() } else { fake_text(5) };

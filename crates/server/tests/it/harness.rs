@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Catalog, Embedder, Index, Journal, NothingFound, Provider, Retriever};
+use domain::{Catalog, Embedder, Index, Journal, Provider, Retriever, WhenNothingFound};
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use futures::stream;
 use ingest::Pipeline;
@@ -84,7 +84,7 @@ impl Setup {
                 temperature: 0.0,
                 context_tokens: 1_000,
                 least_share: 0.0,
-                nothing_found: None,
+                when_nothing_found: None,
                 rewriting: Rewriting::Rule,
             },
             providers: Vec::new(),
@@ -150,8 +150,8 @@ impl Setup {
     }
 
     /// What is done when nothing is found, whatever the dialect would do.
-    pub(crate) fn when_nothing_found(mut self, what: NothingFound) -> Self {
-        self.answering.nothing_found = Some(what);
+    pub(crate) fn when_nothing_found(mut self, what: WhenNothingFound) -> Self {
+        self.answering.when_nothing_found = Some(what);
         self
     }
 

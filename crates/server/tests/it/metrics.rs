@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::NothingFound;
+use domain::WhenNothingFound;
 use serde_json::json;
 
 use crate::client::Call;
@@ -103,7 +103,7 @@ async fn what_clients_are_told_is_what_is_counted() {
 
 #[tokio::test]
 async fn a_prompt_that_failed_is_counted_once_however_its_client_is_told() {
-    let world = Setup::of("fake,status=500").when_nothing_found(NothingFound::Answer).start().await;
+    let world = Setup::of("fake,status=500").when_nothing_found(WhenNothingFound::Answer).start().await;
     let failed = world.call(Call::post_json("/chat", &json!({"query": "why?"}))).await.json(503).await;
     assert_eq!(failed["error_code"], "agent_unavailable");
     let samples = samples(&world).await;

@@ -1,6 +1,6 @@
 //! Answers from passages, as the generation dialect tells of them.
 
-use domain::{Failure, FailureKind, NothingFound};
+use domain::{Failure, FailureKind, WhenNothingFound};
 use serde_json::{Value, json};
 use testing::{ScriptedRetriever, passage};
 
@@ -84,7 +84,7 @@ async fn when_nothing_is_found_the_model_is_told_so_unless_the_settings_want_a_p
     let system = |body: &Value| body["messages"][0]["content"].as_str().unwrap_or_default().to_owned();
     assert!(system(&asks.fake.chats()[0].body).contains("No passages"));
 
-    let says = Setup::of("fake,tokens=3").when_nothing_found(NothingFound::SaySo).start().await;
+    let says = Setup::of("fake,tokens=3").when_nothing_found(WhenNothingFound::SaySo).start().await;
     let answer = says.stream(Encoding::Ndjson, &question(&says.session().await)).await.all().await;
     assert_eq!(answer.text(), "Nothing was found in the documents for this question.");
     let done = answer.done("stop");

@@ -24,7 +24,7 @@ pub(super) fn claim(
         accepted.follows = last_turn(db, who, accepted.session)?;
     }
     let beginning: Batch = [accepted.clone().event(at)].into();
-    session.entitle(&accepted.question.text);
+    session.set_title_once(&accepted.question.text);
     insert(db, who, &accepted, session.title.as_deref(), at, &beginning)?;
     let run = Run { prompt: accepted.prompt, who: who.clone() };
     Ok((Claim::Started(run, accepted), Some(beginning)))

@@ -97,7 +97,7 @@ pub(crate) fn batches(mut bytes: &[u8]) -> impl Iterator<Item = Result<Batch, St
         if batch.is_none() {
             bytes = &[];
         }
-        Some(batch.ok_or_else(|| StorageError("a stored log cannot be read".to_owned())))
+        Some(batch.ok_or_else(|| StorageError::other("a stored log cannot be read".to_owned())))
     })
 }
 

@@ -1,6 +1,8 @@
 //! Ends: a log that has come to its end is folded into the history.
 
-use domain::{Accepted, Batch, Ended, Event, Passages, Principal, PromptId, Scope, Step, Timestamp, Turn};
+use domain::{
+    Accepted, Batch, Ended, Event, Principal, PromptId, RetrievedPassages, SearchScope, Step, Timestamp, Turn,
+};
 use rusqlite::{Connection, params};
 
 use super::codec;
@@ -60,7 +62,7 @@ struct Folded {
     ended_at: Timestamp,
     token_count: u64,
     turn: Option<Turn>,
-    passages: Option<Box<Passages>>,
+    passages: Option<Box<RetrievedPassages>>,
 }
 
 impl Folded {
@@ -89,8 +91,8 @@ fn insert_turn(db: &Connection, folded: &Folded, turn: &Turn) -> rusqlite::Resul
     let sources: Vec<SourceRecord> =
         passages.into_iter().flat_map(|passages| &passages.in_prompt).map(SourceRecord::from).collect();
     let (mode, selected_text) = match &folded.accepted.question.scope {
-        Scope::Knowledge(_) => ("general", None),
-        Scope::Selection(text) => ("selected_text", Some(&**text)),
+        SearchScope::Knowledge(_) => ("general", None),
+        SearchScope::Selection(text) => ("selected_text", Some(&**text)),
     };
     db.prepare_cached(
         "INSERT INTO conversations

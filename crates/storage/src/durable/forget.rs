@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{Forgotten, Principal, PromptId, SessionId, Timestamp};
+use domain::{Principal, PromptId, RetentionProgress, SessionId, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::sqlite::uuid;
@@ -36,7 +36,10 @@ pub(super) fn session(
 }
 
 /// Removes some prompts that ended before a time, then some sessions that were idle since. Tells which prompts.
-pub(super) fn slice(db: &Connection, before: Timestamp) -> rusqlite::Result<(Vec<PromptId>, Forgotten)> {
+pub(super) fn slice(
+    db: &Connection,
+    before: Timestamp,
+) -> rusqlite::Result<(Vec<PromptId>, RetentionProgress)> {
     let started = Instant::now();
     let old: Vec<(String, PromptId)> = db
         .prepare_cached(
@@ -53,7 +56,7 @@ pub(super) fn slice(db: &Connection, before: Timestamp) -> rusqlite::Result<(Vec
         prompts.push(*prompt);
     }
     if !old.is_empty() {
-        return Ok((prompts, Forgotten { expired: Vec::new(), more: true }));
+        return Ok((prompts, RetentionProgress { expired: Vec::new(), more: true }));
     }
     let sessions: Vec<(u64, bool)> = db
         .prepare_cached(
@@ -66,7 +69,7 @@ pub(super) fn slice(db: &Connection, before: Timestamp) -> rusqlite::Result<(Vec
         .collect::<Result<_, _>>()?;
     let more = !sessions.is_empty();
     let expired = sessions.into_iter().filter_map(|(tokens, expired)| expired.then_some(tokens)).collect();
-    Ok((prompts, Forgotten { expired, more }))
+    Ok((prompts, RetentionProgress { expired, more }))
 }
 
 fn forget_prompt(db: &Connection, tenant: &str, prompt: PromptId) -> rusqlite::Result<()> {

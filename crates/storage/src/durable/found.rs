@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::{Citation, Passage, Passages, Stage, StageName};
+use domain::{Citation, Passage, RetrievedPassages, Stage, StageName};
 use serde::{Deserialize, Serialize};
 
 use super::record::Unreadable;
@@ -149,13 +149,13 @@ impl From<StageNameRecord> for StageName {
     }
 }
 
-impl From<&Passages> for PassagesRecord {
-    fn from(passages: &Passages) -> Self {
+impl From<&RetrievedPassages> for PassagesRecord {
+    fn from(passages: &RetrievedPassages) -> Self {
         Self { found: passages.found, in_prompt: passages.in_prompt.iter().map(Into::into).collect() }
     }
 }
 
-impl TryFrom<PassagesRecord> for Passages {
+impl TryFrom<PassagesRecord> for RetrievedPassages {
     type Error = Unreadable;
 
     fn try_from(record: PassagesRecord) -> Result<Self, Unreadable> {

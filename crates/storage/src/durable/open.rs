@@ -6,7 +6,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::{Batch, Cause, Ended, Event, Principal, PromptId, Step, StorageError, Timestamp};
+use domain::{Batch, EndCause, Ended, Event, Principal, PromptId, Step, StorageError, Timestamp};
 use rusqlite::Connection;
 use tracing::{error, info};
 
@@ -23,8 +23,9 @@ const BATCH: usize = 64;
 impl Durable {
     /// Opens the store in a folder. Prompts that ran when the last process died end with `interrupted`.
     pub fn open(settings: &DurableSettings, now: Timestamp) -> Result<Self, StorageError> {
-        let failed =
-            |reason: &dyn std::fmt::Display| StorageError(format!("{}: {reason}", settings.folder.display()));
+        let failed = |reason: &dyn std::fmt::Display| {
+            StorageError::other(format!("{}: {reason}", settings.folder.display()))
+        };
         folder::make(&settings.folder, settings.durability).map_err(|error| failed(&error))?;
         let lock = lock(&settings.folder)?;
         let mut database = open_history(settings, now);
@@ -51,14 +52,14 @@ impl Durable {
 fn lock(folder: &Path) -> Result<File, StorageError> {
     let path = folder.join("lock");
     let opened = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = opened.map_err(|error| StorageError(format!("{}: {error}", path.display())))?;
+    let file = opened.map_err(|error| StorageError::other(format!("{}: {error}", path.display())))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StorageError(format!(
+        Err(TryLockError::WouldBlock) => Err(StorageError::other(format!(
             "{} is in use by another server or command: stop it, or give this one a folder of its own (data_dir)",
             folder.display()
         ))),
-        Err(TryLockError::Error(error)) => Err(StorageError(format!("{}: {error}", path.display()))),
+        Err(TryLockError::Error(error)) => Err(StorageError::other(format!("{}: {error}", path.display()))),
     }
 }
 
@@ -125,7 +126,7 @@ fn ended_log(beginning: &[u8], journal: &[Vec<u8>], now: Timestamp) -> Option<Ve
     }
     let last = log.last()?;
     if !matches!(last.step, Step::Ended(_)) {
-        let step = Step::Ended(Box::new(Ended::interrupted(Cause::Recovery)));
+        let step = Step::Ended(Box::new(Ended::interrupted(EndCause::Recovery)));
         log.push(Event { position: last.position + 1, at: last.at.max(now), step });
     }
     Some(log.chunks(BATCH).map(Batch::from).collect())
@@ -133,7 +134,7 @@ fn ended_log(beginning: &[u8], journal: &[Vec<u8>], now: Timestamp) -> Option<Ve
 
 #[cfg(test)]
 mod tests {
-    use domain::{Accepted, MessageId, Model, Question, SessionId, TraceId};
+    use domain::{Accepted, MessageId, ModelId, Question, SessionId, TraceId};
 
     use super::*;
 
@@ -153,7 +154,7 @@ mod tests {
             },
             key: None,
             follows: None,
-            first_choice: Model { provider: "p".into(), model: "m".into() },
+            first_choice: ModelId { provider: "p".into(), model: "m".into() },
             trace: TraceId::random(),
         };
         encoded(&[Box::new(accepted).event(Timestamp::from_micros(1))])
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn a_log_goes_on_where_the_claim_left_it_and_ends_now() {
         let ended = check(&[texts(1, "ab"), texts(3, "c")], "abc");
-        let expected = Step::Ended(Box::new(Ended::interrupted(Cause::Recovery)));
+        let expected = Step::Ended(Box::new(Ended::interrupted(EndCause::Recovery)));
         assert_eq!(ended, Event { position: 4, at: NOW, step: expected });
         assert_eq!(check(&[], "").position, 1);
     }
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn an_end_that_readers_were_told_is_kept() {
-        let told = Step::Ended(Box::new(Ended::interrupted(Cause::Journal)));
+        let told = Step::Ended(Box::new(Ended::interrupted(EndCause::Journal)));
         let told = Event { position: 3, at: Timestamp::from_micros(5), step: told };
         assert_eq!(check(&[texts(1, "ab"), encoded(std::slice::from_ref(&told))], "ab"), told);
     }

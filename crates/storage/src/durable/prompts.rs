@@ -1,7 +1,7 @@
 //! Prompts, their logs and their turns, as the history has them.
 
 use domain::{
-    Batch, Principal, Prompt, PromptId, PromptStatus, SessionId, StorageError, Timestamp, Turn, Which,
+    Batch, Principal, Prompt, PromptFilter, PromptId, PromptStatus, SessionId, StorageError, Timestamp, Turn,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -19,10 +19,12 @@ impl StoredLog {
     pub(super) fn decode(&self) -> Result<Vec<Batch>, StorageError> {
         if self.format > codec::FORMAT {
             let format = self.format;
-            return Err(StorageError(format!("a newer release has stored this log (format {format})")));
+            return Err(StorageError::other(format!(
+                "a newer release has stored this log (format {format})"
+            )));
         }
         if self.checksum != crc32c::crc32c(&self.body) {
-            return Err(StorageError("the stored log is damaged".to_owned()));
+            return Err(StorageError::other("the stored log is damaged".to_owned()));
         }
         codec::decode(&self.body)
     }
@@ -115,15 +117,15 @@ pub(super) fn newest_turns(
 pub(super) fn newest(
     db: &Connection,
     who: &Principal,
-    which: Which,
+    which: PromptFilter,
     limit: usize,
 ) -> rusqlite::Result<Vec<Prompt>> {
     let (session, status) = (which.session.map(|id| *id.0.as_bytes()), which.status.map(status_name));
     // Left to itself, SQLite would walk through all prompts of the tenant, because they are in order.
     let index = match which {
-        Which { session: Some(_), .. } => "INDEXED BY prompts_of_session",
-        Which { status: Some(_), .. } => "INDEXED BY prompts_by_status",
-        Which { session: None, status: None } => "",
+        PromptFilter { session: Some(_), .. } => "INDEXED BY prompts_of_session",
+        PromptFilter { status: Some(_), .. } => "INDEXED BY prompts_by_status",
+        PromptFilter { session: None, status: None } => "",
     };
     let of_session = if session.is_some() { "session = ?2" } else { "?2 IS NULL" };
     let with_status = if status.is_some() { "status = ?3" } else { "?3 IS NULL" };

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{
-    Accepted, CancelReason, Cause, Ended, Failure, FailureKind, FilterField, Filters, FinishReason, Model,
-    Outcome, Question, Scope, ToolCall, TraceId, Usage,
+    Accepted, CancelReason, EndCause, Ended, Failure, FailureKind, FilterField, Filters, FinishReason,
+    ModelId, Outcome, Question, SearchScope, ToolCall, TraceId, Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -104,18 +104,18 @@ stored_as! { FinishRecord is FinishReason {
     Filtered = FinishReason::Filtered => FinishReason::Filtered,
 } }
 
-stored_as! { CauseRecord is Cause {
-    Model = Cause::Model => Cause::Model,
-    Limit = Cause::Limit => Cause::Limit,
-    Client = Cause::Client(CancelReason::UserInitiated) => Cause::Client(CancelReason::UserInitiated),
-    ClientTimeout = Cause::Client(CancelReason::Timeout) => Cause::Client(CancelReason::Timeout),
-    ClientError = Cause::Client(CancelReason::Error) => Cause::Client(CancelReason::Error),
-    Abandoned = Cause::Abandoned => Cause::Abandoned,
-    SessionEnded = Cause::SessionEnded => Cause::SessionEnded,
-    Drain = Cause::Drain => Cause::Drain,
-    Journal = Cause::Journal => Cause::Journal,
-    Recovery = Cause::Recovery => Cause::Recovery,
-    Bug = Cause::Bug => Cause::Bug,
+stored_as! { CauseRecord is EndCause {
+    ModelId = EndCause::Model => EndCause::Model,
+    Limit = EndCause::Limit => EndCause::Limit,
+    Client = EndCause::Client(CancelReason::UserInitiated) => EndCause::Client(CancelReason::UserInitiated),
+    ClientTimeout = EndCause::Client(CancelReason::Timeout) => EndCause::Client(CancelReason::Timeout),
+    ClientError = EndCause::Client(CancelReason::Error) => EndCause::Client(CancelReason::Error),
+    Abandoned = EndCause::Abandoned => EndCause::Abandoned,
+    SessionEnded = EndCause::SessionEnded => EndCause::SessionEnded,
+    Drain = EndCause::Drain => EndCause::Drain,
+    Journal = EndCause::Journal => EndCause::Journal,
+    Recovery = EndCause::Recovery => EndCause::Recovery,
+    Bug = EndCause::Bug => EndCause::Bug,
 } }
 
 stored_as! { KindRecord is FailureKind {
@@ -189,11 +189,11 @@ impl From<&Question> for QuestionRecord {
             provider: question.provider.clone(),
         };
         match &question.scope {
-            Scope::Knowledge(filters) => {
+            SearchScope::Knowledge(filters) => {
                 record.filters =
                     filters.iter().map(|(field, values)| (name(field), values.clone())).collect();
             }
-            Scope::Selection(text) => record.selection = Some(text.to_string()),
+            SearchScope::Selection(text) => record.selection = Some(text.to_string()),
         }
         record
     }
@@ -218,21 +218,21 @@ impl TryFrom<QuestionRecord> for Question {
             filters.insert(field, values);
         }
         let scope = match record.selection {
-            Some(text) => Scope::Selection(text.into()),
-            None => Scope::Knowledge(filters),
+            Some(text) => SearchScope::Selection(text.into()),
+            None => SearchScope::Knowledge(filters),
         };
         let QuestionRecord { text, top_k, threshold, provider, .. } = record;
         Ok(Self { text, top_k, scope, threshold, provider })
     }
 }
 
-impl From<&Model> for ModelRecord {
-    fn from(model: &Model) -> Self {
+impl From<&ModelId> for ModelRecord {
+    fn from(model: &ModelId) -> Self {
         Self { provider: model.provider.to_string(), model: model.model.to_string() }
     }
 }
 
-impl From<ModelRecord> for Model {
+impl From<ModelRecord> for ModelId {
     fn from(record: ModelRecord) -> Self {
         Self { provider: record.provider.into(), model: record.model.into() }
     }
@@ -307,17 +307,20 @@ mod tests {
     #[test]
     fn ends_are_stored_under_these_names() {
         let done = |reason, cause| Ended { outcome: Outcome::Done(reason), cause };
-        check(&done(FinishReason::Stop, Cause::Model), r#"{"outcome":{"done":"stop"},"cause":"model"}"#);
-        check(&done(FinishReason::Length, Cause::Limit), r#"{"outcome":{"done":"length"},"cause":"limit"}"#);
+        check(&done(FinishReason::Stop, EndCause::Model), r#"{"outcome":{"done":"stop"},"cause":"model"}"#);
+        check(
+            &done(FinishReason::Length, EndCause::Limit),
+            r#"{"outcome":{"done":"length"},"cause":"limit"}"#,
+        );
         let cancelled =
-            Ended { outcome: Outcome::Cancelled, cause: Cause::Client(CancelReason::UserInitiated) };
+            Ended { outcome: Outcome::Cancelled, cause: EndCause::Client(CancelReason::UserInitiated) };
         check(&cancelled, r#"{"outcome":"cancelled","cause":"client"}"#);
         let failure = Failure {
             retry_after: Some(Duration::from_millis(1_500)),
             ..Failure::new(FailureKind::SilentAtStart, "nobody there")
         };
         check(
-            &Ended { outcome: Outcome::Failed(failure), cause: Cause::Recovery },
+            &Ended { outcome: Outcome::Failed(failure), cause: EndCause::Recovery },
             r#"{"outcome":{"failed":{"kind":"silent_at_start","message":"nobody there","retry_after_ms":1500}},"cause":"recovery"}"#,
         );
     }
@@ -337,7 +340,7 @@ mod tests {
         let accepted = Accepted::try_from(record).ok().unwrap();
         assert_eq!(accepted.prompt.to_string(), "01900000-0000-7000-8000-000000000001");
         assert_eq!((accepted.key, accepted.follows), (None, None));
-        let Scope::Knowledge(filters) = accepted.question.scope else { panic!() };
+        let SearchScope::Knowledge(filters) = accepted.question.scope else { panic!() };
         let fields: Vec<_> = filters.keys().collect();
         assert_eq!(fields, [&FilterField::FilePath, &FilterField::Metadata("x".to_owned())]);
         assert_eq!(accepted.trace.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");

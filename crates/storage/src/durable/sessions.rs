@@ -1,6 +1,6 @@
 //! Sessions in the history.
 
-use domain::{Ending, Principal, PromptId, Session, SessionEnd, SessionId, Timestamp};
+use domain::{EndedSession, Principal, PromptId, Session, SessionEnd, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::sqlite::{optional_uuid, uuid};
@@ -89,12 +89,12 @@ pub(super) fn touch_if_alive(
     }
 }
 
-pub(super) fn end(db: &Connection, who: &Principal, id: SessionId) -> rusqlite::Result<Option<Ending>> {
+pub(super) fn end(db: &Connection, who: &Principal, id: SessionId) -> rusqlite::Result<Option<EndedSession>> {
     let Some(session) = find(db, who, id)? else { return Ok(None) };
     let end = if session.running.is_some() { "cancelled" } else { "completed" };
     db.prepare_cached("UPDATE sessions SET ended = coalesce(ended, ?) WHERE tenant = ? AND id = ?")?
         .execute(params![end, who.tenant, id.0.as_bytes()])?;
-    Ok(Some(Ending { running: session.running, is_first: session.ended.is_none() }))
+    Ok(Some(EndedSession { running: session.running, is_first: session.ended.is_none() }))
 }
 
 /// How many are alive: those that did something lately, and those in which a prompt runs for long.

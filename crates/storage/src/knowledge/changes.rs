@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use domain::{Changes, ChunkId, DocumentId, Indexed, Principal};
+use domain::{CatalogChanges, ChunkId, DocumentId, IndexedChunk, Principal};
 use rusqlite::{Connection, Row, params};
 
 use super::texts::Texts;
@@ -13,14 +13,19 @@ use crate::sqlite::uuid;
 
 /// What happened after a revision. One that this catalog never had is answered with revision 0: whoever asked
 /// has followed another catalog, and begins anew.
-pub(super) fn since(db: &Connection, after: u64, model: &str, limit: usize) -> rusqlite::Result<Changes> {
+pub(super) fn since(
+    db: &Connection,
+    after: u64,
+    model: &str,
+    limit: usize,
+) -> rusqlite::Result<CatalogChanges> {
     let known = revision::known(db)?;
     if after != 0 && !known.contains(&after) {
-        return Ok(Changes { more: true, ..Changes::default() });
+        return Ok(CatalogChanges { more: true, ..CatalogChanges::default() });
     }
     let latest = *known.end();
     let last = last_to_tell(db, after, model, limit)?.unwrap_or(latest);
-    let mut changes = Changes { revision: last, more: last < latest, ..Changes::default() };
+    let mut changes = CatalogChanges { revision: last, more: last < latest, ..CatalogChanges::default() };
     let told = Told { db, model, after, last };
     if after != 0 {
         // Whoever begins has nothing that could be gone.
@@ -70,7 +75,7 @@ impl Told<'_> {
     }
 
     /// All chunks of the documents that were filed in these revisions, with the vectors that they have now.
-    fn add_documents(&self, added: &mut Vec<Indexed>) -> rusqlite::Result<()> {
+    fn add_documents(&self, added: &mut Vec<IndexedChunk>) -> rusqlite::Result<()> {
         let mut filed = self.db.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM documents
              CROSS JOIN chunks ON chunks.document = documents.number
@@ -88,7 +93,7 @@ impl Told<'_> {
 
     /// The chunks that got a vector in these revisions. Those of documents that were filed meanwhile are told
     /// with their documents.
-    fn add_new_vectors(&self, added: &mut Vec<Indexed>) -> rusqlite::Result<()> {
+    fn add_new_vectors(&self, added: &mut Vec<IndexedChunk>) -> rusqlite::Result<()> {
         let mut embedded = self.db.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM vectors
              CROSS JOIN chunks ON chunks.number = vectors.chunk
@@ -110,10 +115,10 @@ impl Told<'_> {
 const COLUMNS: &str = "documents.number, documents.tenant, documents.id, title, file_path, language, chunks.id, \
     first_byte, end_byte, kind, context, vector";
 
-fn indexed(row: &Row<'_>, texts: &mut Texts<'_>) -> rusqlite::Result<Indexed> {
+fn indexed(row: &Row<'_>, texts: &mut Texts<'_>) -> rusqlite::Result<IndexedChunk> {
     let bytes = Range { start: row.get(7)?, end: row.get(8)? };
     let (language, kind) = (row.get_ref(5)?, row.get_ref(9)?);
-    Ok(Indexed {
+    Ok(IndexedChunk {
         who: Principal { tenant: row.get(1)? },
         chunk: ChunkId(uuid(row, 6)?),
         document: DocumentId(uuid(row, 2)?),

@@ -1,6 +1,8 @@
 //! Documents, one by one and in lists.
 
-use domain::{Document, DocumentId, Filed, Known, Place, Principal, Source, Timestamp};
+use domain::{
+    Document, DocumentId, DocumentLocation, KnownFile, Principal, SourceKind, StoredDocument, Timestamp,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::sqlite::uuid;
@@ -13,11 +15,11 @@ pub(super) const COLUMNS: &str = "documents.number, documents.id, collection, re
 pub(super) const WIDTH: usize = 15;
 
 /// A document without its text.
-pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Filed> {
+pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<StoredDocument> {
     let (source, tags, metadata): (String, String, String) = (row.get(5)?, row.get(10)?, row.get(11)?);
     let document = Document {
         id: DocumentId(uuid(row, 1)?),
-        place: Place { collection: row.get(2)?, repo_url: row.get(3)?, file_path: row.get(4)? },
+        place: DocumentLocation { collection: row.get(2)?, repo_url: row.get(3)?, file_path: row.get(4)? },
         source: source_named(&source),
         title: row.get(6)?,
         language: row.get(7)?,
@@ -27,7 +29,7 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Filed> {
         metadata: serde_json::from_str(&metadata).unwrap_or_default(),
         text: String::new(),
     };
-    Ok(Filed {
+    Ok(StoredDocument {
         document,
         created_at: Timestamp::from_micros(row.get(13)?),
         updated_at: Timestamp::from_micros(row.get(14)?),
@@ -36,7 +38,11 @@ pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Filed> {
 }
 
 /// A document with its text.
-pub(super) fn find(db: &Connection, who: &Principal, id: DocumentId) -> rusqlite::Result<Option<Filed>> {
+pub(super) fn find(
+    db: &Connection,
+    who: &Principal,
+    id: DocumentId,
+) -> rusqlite::Result<Option<StoredDocument>> {
     db.prepare_cached(&format!(
         "SELECT {COLUMNS}, body FROM documents JOIN texts ON texts.document = documents.number
          WHERE tenant = ? AND id = ?"
@@ -56,7 +62,7 @@ pub(super) fn page(
     repo_url: Option<&str>,
     skip: u64,
     limit: usize,
-) -> rusqlite::Result<(Vec<Filed>, u64)> {
+) -> rusqlite::Result<(Vec<StoredDocument>, u64)> {
     let (index, of_root) = match repo_url {
         Some(_) => ("documents_of_root", "repo_url = ?2"),
         None => ("documents_in_order", "?2 IS NULL"),
@@ -89,31 +95,31 @@ pub(super) fn known(
     who: &Principal,
     collection: &str,
     repo_url: &str,
-) -> rusqlite::Result<Vec<Known>> {
+) -> rusqlite::Result<Vec<KnownFile>> {
     db.prepare_cached(
         "SELECT file_path, id, digest FROM documents WHERE tenant = ? AND collection = ? AND repo_url = ?
          ORDER BY file_path",
     )?
     .query_map(params![who.tenant, collection, repo_url], |row| {
-        Ok(Known { file_path: row.get(0)?, document: DocumentId(uuid(row, 1)?), digest: row.get(2)? })
+        Ok(KnownFile { file_path: row.get(0)?, document: DocumentId(uuid(row, 1)?), digest: row.get(2)? })
     })?
     .collect()
 }
 
-pub(super) fn source_name(source: Source) -> &'static str {
+pub(super) fn source_name(source: SourceKind) -> &'static str {
     match source {
-        Source::Api => "api",
-        Source::Folder => "folder",
-        Source::Git => "git",
-        Source::Web => "web",
+        SourceKind::Api => "api",
+        SourceKind::Folder => "folder",
+        SourceKind::Git => "git",
+        SourceKind::Web => "web",
     }
 }
 
-fn source_named(name: &str) -> Source {
+fn source_named(name: &str) -> SourceKind {
     match name {
-        "folder" => Source::Folder,
-        "git" => Source::Git,
-        "web" => Source::Web,
-        _ => Source::Api,
+        "folder" => SourceKind::Folder,
+        "git" => SourceKind::Git,
+        "web" => SourceKind::Web,
+        _ => SourceKind::Api,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use domain::{ChunkId, DocumentId, FilterField, Filters, Matching, Passage, Principal, StorageError};
+use domain::{ChunkId, DocumentId, FilterField, FilterMatches, Filters, Passage, Principal, StorageError};
 use globset::{GlobBuilder, GlobSet};
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -60,11 +60,11 @@ impl Wanted {
     }
 
     /// What is so.
-    pub(super) fn find(&self, db: &Connection, who: &Principal) -> rusqlite::Result<Matching> {
+    pub(super) fn find(&self, db: &Connection, who: &Principal) -> rusqlite::Result<FilterMatches> {
         let passing = self.documents(db, who)?;
         let names_chunks = self.addresses.as_ref().is_some_and(Addresses::name_chunks);
         if self.headings.is_none() && !names_chunks {
-            return Ok(Matching {
+            return Ok(FilterMatches {
                 documents: passing.into_iter().map(|passing| passing.id).collect(),
                 chunks: None,
             });
@@ -72,7 +72,7 @@ impl Wanted {
         let chunks = self.chunks(db, who, &passing)?;
         let having: HashSet<i64> = chunks.iter().map(|(document, _)| *document).collect();
         let documents = passing.iter().filter(|passing| having.contains(&passing.number));
-        Ok(Matching {
+        Ok(FilterMatches {
             documents: documents.map(|passing| passing.id).collect(),
             chunks: Some(chunks.into_iter().map(|(_, chunk)| chunk).collect()),
         })
@@ -171,7 +171,9 @@ fn any_of(globs: &BTreeSet<String>) -> Result<GlobSet, StorageError> {
     let mut set = GlobSet::builder();
     for glob in globs {
         let parsed = GlobBuilder::new(glob).literal_separator(true).build();
-        set.add(parsed.map_err(|error| StorageError(format!("a filter by path is no glob: {error}")))?);
+        set.add(
+            parsed.map_err(|error| StorageError::other(format!("a filter by path is no glob: {error}")))?,
+        );
     }
-    set.build().map_err(|error| StorageError(format!("a filter by path is too large: {error}")))
+    set.build().map_err(|error| StorageError::other(format!("a filter by path is too large: {error}")))
 }

@@ -18,7 +18,7 @@ impl Knowledge {
             Err(Fault::Damaged(_)) => Self::begin_anew(folder, durability),
             opened => opened,
         });
-        opened.map_err(|fault| StorageError(format!("{}: {fault}", folder.display())))
+        opened.map_err(|fault| StorageError::other(format!("{}: {fault}", folder.display())))
     }
 
     /// A catalog that is gone when it is dropped.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use domain::{Chunk, ChunkId, ChunkKind, Piece, Principal};
+use domain::{Chunk, ChunkId, ChunkKind, Principal, StoredChunk};
 use rusqlite::blob::Blob;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -17,7 +17,11 @@ const BEFORE: usize = 400;
 const LONGEST_WORD: usize = 40;
 
 /// The chunks with these ids, in this order; those that are gone are left out.
-pub(super) fn find(db: &Connection, who: &Principal, chunks: &[ChunkId]) -> rusqlite::Result<Vec<Piece>> {
+pub(super) fn find(
+    db: &Connection,
+    who: &Principal,
+    chunks: &[ChunkId],
+) -> rusqlite::Result<Vec<StoredChunk>> {
     let mut find = db.prepare_cached(&format!(
         "SELECT {}, {COLUMNS} FROM chunks JOIN documents ON documents.number = chunks.document
          WHERE chunks.tenant = ? AND chunks.id = ?",
@@ -31,7 +35,7 @@ pub(super) fn find(db: &Connection, who: &Principal, chunks: &[ChunkId]) -> rusq
         });
         let Some((number, document, chunk)) = found.optional()? else { continue };
         let (before, text) = words.read(number, &chunk.bytes)?;
-        pieces.push(Piece { chunk, text, before, document });
+        pieces.push(StoredChunk { chunk, text, before, document });
     }
     Ok(pieces)
 }

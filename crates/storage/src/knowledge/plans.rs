@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use domain::{
-    Chunk, Document, DocumentId, FilterField, Filters, NewDocument, Place, Principal, Source, Timestamp,
+    Chunk, Document, DocumentId, DocumentLocation, FilterField, Filters, NewDocument, Principal, SourceKind,
+    Timestamp,
 };
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use rusqlite::types::Null;
@@ -107,7 +108,11 @@ fn filters() -> Vec<Filters> {
 
 /// The same document, with this text.
 pub(super) fn document(text: &str) -> NewDocument {
-    let place = Place { collection: "collection".into(), repo_url: "root".into(), file_path: "path".into() };
+    let place = DocumentLocation {
+        collection: "collection".into(),
+        repo_url: "root".into(),
+        file_path: "path".into(),
+    };
     let id: DocumentId = place.document();
     let chunk = Chunk {
         id: Chunk::id(id, "", text, 0),
@@ -122,7 +127,7 @@ pub(super) fn document(text: &str) -> NewDocument {
     let document = Document {
         id,
         place,
-        source: Source::Api,
+        source: SourceKind::Api,
         title: "title".to_owned(),
         language: None,
         url: None,

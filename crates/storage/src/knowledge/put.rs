@@ -1,9 +1,9 @@
-//! Filing documents. One that is there is replaced: chunks that it still has keep their rows and with them their
+//! PutOutcome documents. One that is there is replaced: chunks that it still has keep their rows and with them their
 //! vectors, and all of it is told anew, so that whoever follows sees it wholly old or wholly new.
 
 use std::collections::HashSet;
 
-use domain::{Chunk, Filing, NewDocument, Principal, StorageError};
+use domain::{Chunk, NewDocument, Principal, PutOutcome, StorageError};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
@@ -18,10 +18,12 @@ pub(super) fn check(new: &NewDocument) -> Result<(), StorageError> {
     for Chunk { id, bytes, .. } in &new.chunks {
         let path = &new.document.place.file_path;
         if new.document.text.get(bytes.clone()).is_none() {
-            return Err(StorageError(format!("{path}: chunk {id} ({bytes:?}) is no piece of its text")));
+            return Err(StorageError::other(format!(
+                "{path}: chunk {id} ({bytes:?}) is no piece of its text"
+            )));
         }
         if !ids.insert(id) {
-            return Err(StorageError(format!("{path}: two of its chunks have the id {id}")));
+            return Err(StorageError::other(format!("{path}: two of its chunks have the id {id}")));
         }
     }
     Ok(())
@@ -32,25 +34,25 @@ pub(super) fn all(
     db: &Connection,
     who: &Principal,
     documents: &[NewDocument],
-) -> rusqlite::Result<Vec<Filing>> {
+) -> rusqlite::Result<Vec<PutOutcome>> {
     revision::with_next(db, |revision| {
         let filing = |new| put(db, who, new, revision);
         let filings = documents.iter().map(filing).collect::<Result<Vec<_>, _>>()?;
-        let something = filings.iter().any(|filing| *filing != Filing::Unchanged);
+        let something = filings.iter().any(|filing| *filing != PutOutcome::Unchanged);
         Ok(Changed { something, outcome: filings })
     })
 }
 
-fn put(db: &Connection, who: &Principal, new: &NewDocument, revision: u64) -> rusqlite::Result<Filing> {
+fn put(db: &Connection, who: &Principal, new: &NewDocument, revision: u64) -> rusqlite::Result<PutOutcome> {
     let id = new.document.id;
     let before = db
         .prepare_cached("SELECT digest FROM documents WHERE tenant = ? AND id = ?")?
         .query_row(params![who.tenant, id.0.as_bytes()], |row| row.get::<_, Vec<u8>>(0))
         .optional()?;
     let filing = match before {
-        Some(digest) if digest == new.digest => return Ok(Filing::Unchanged),
-        Some(_) => Filing::Replaced,
-        None => Filing::Added,
+        Some(digest) if digest == new.digest => return Ok(PutOutcome::Unchanged),
+        Some(_) => PutOutcome::Replaced,
+        None => PutOutcome::Added,
     };
     remove::tell_again(db, who, id, revision)?;
     let number = put_row(db, who, new, revision)?;

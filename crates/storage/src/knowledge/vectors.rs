@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::{ChunkId, DocumentId, Principal, Unembedded};
+use domain::{ChunkId, DocumentId, Principal, UnembeddedChunk};
 use rusqlite::{Connection, OptionalExtension, Rows, params};
 
 use super::revision::{self, Changed};
@@ -12,7 +12,11 @@ use super::texts::Texts;
 use crate::sqlite::uuid;
 
 /// Adds vectors, in one revision if any of their chunks is still there.
-pub(super) fn put(db: &Connection, model: &str, vectors: &[(Unembedded, Vec<f32>)]) -> rusqlite::Result<()> {
+pub(super) fn put(
+    db: &Connection,
+    model: &str,
+    vectors: &[(UnembeddedChunk, Vec<f32>)],
+) -> rusqlite::Result<()> {
     revision::with_next(db, |revision| {
         let mut insert = db.prepare_cached(
             "INSERT INTO vectors (chunk, model, revision, vector)
@@ -20,7 +24,7 @@ pub(super) fn put(db: &Connection, model: &str, vectors: &[(Unembedded, Vec<f32>
              ON CONFLICT DO UPDATE SET revision = excluded.revision, vector = excluded.vector",
         )?;
         let mut count = 0;
-        for (Unembedded { who, chunk, .. }, vector) in vectors {
+        for (UnembeddedChunk { who, chunk, .. }, vector) in vectors {
             count +=
                 insert.execute(params![who.tenant, chunk.0.as_bytes(), model, revision, encode(vector)])?;
         }
@@ -52,7 +56,7 @@ impl Embedded {
         db: &Connection,
         model: &str,
         limit: usize,
-    ) -> rusqlite::Result<Vec<Unembedded>> {
+    ) -> rusqlite::Result<Vec<UnembeddedChunk>> {
         let up_to = self.first_without(db, model)?;
         let mut missing = db.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM chunks CROSS JOIN documents ON documents.number = document
@@ -90,7 +94,7 @@ pub(super) fn missing_of(
     who: &Principal,
     documents: &[DocumentId],
     model: &str,
-) -> rusqlite::Result<Vec<Unembedded>> {
+) -> rusqlite::Result<Vec<UnembeddedChunk>> {
     let mut missing = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM documents CROSS JOIN chunks ON document = documents.number
          WHERE documents.tenant = ?3 AND documents.id = ?4 AND {WITHOUT} ORDER BY ordinal"
@@ -106,12 +110,12 @@ pub(super) fn missing_of(
 /// The columns of a chunk that is to be embedded, as `from_rows` reads them.
 const COLUMNS: &str = "document, chunks.tenant, chunks.id, first_byte, end_byte, context, title";
 
-fn from_rows(db: &Connection, mut rows: Rows<'_>) -> rusqlite::Result<Vec<Unembedded>> {
+fn from_rows(db: &Connection, mut rows: Rows<'_>) -> rusqlite::Result<Vec<UnembeddedChunk>> {
     let (mut found, mut texts) = (Vec::new(), Texts::new(db));
     while let Some(row) = rows.next()? {
         let bytes = Range { start: row.get(3)?, end: row.get(4)? };
         let words = texts.piece(row.get(0)?, bytes)?;
-        found.push(Unembedded {
+        found.push(UnembeddedChunk {
             who: Principal { tenant: row.get(1)? },
             chunk: ChunkId(uuid(row, 2)?),
             text: embedded_text(row.get_ref(6)?.as_str()?, row.get_ref(5)?.as_str()?, words),

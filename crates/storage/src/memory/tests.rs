@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{FilterField, Filters, MessageId, Model, NewSession, Question, Scope, TraceId};
+use domain::{FilterField, Filters, MessageId, ModelId, NewSession, Question, SearchScope, TraceId};
 
 use super::*;
 
@@ -17,13 +17,13 @@ fn new_prompt(session: SessionId, filter: &str) -> NewPrompt {
         question: Question {
             text: "why?".to_owned(),
             top_k: 5,
-            scope: Scope::Knowledge(filters),
+            scope: SearchScope::Knowledge(filters),
             threshold: None,
             provider: None,
         },
         key: None,
         follows: None,
-        first_choice: Model { provider: "p".into(), model: "m".into() },
+        first_choice: ModelId { provider: "p".into(), model: "m".into() },
         trace: TraceId::random(),
     };
     NewPrompt { accepted: Box::new(accepted), at: NOW, alive_since: Timestamp::MIN, room: true }
@@ -33,7 +33,7 @@ async fn ask(memory: &Memory, who: &Principal, session: SessionId, filter: &str)
     let claim = memory.claim(who, new_prompt(session, filter)).await.unwrap();
     let Claim::Started(run, _) = claim else { panic!("{claim:?}") };
     let prompt = run.prompt;
-    let ended = Step::Ended(Box::new(Ended::interrupted(domain::Cause::Drain)));
+    let ended = Step::Ended(Box::new(Ended::interrupted(domain::EndCause::Drain)));
     memory.finish(run, [Event { position: 1, at: NOW, step: ended }].into()).await.unwrap();
     prompt
 }

@@ -91,7 +91,7 @@ impl Opened {
             return Ok(());
         }
         let path = self.path.display();
-        Err(StorageError(format!(
+        Err(StorageError::other(format!(
             "{path} was damaged and set aside by another process, or taken away: restart the server"
         )))
     }

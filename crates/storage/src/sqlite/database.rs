@@ -151,9 +151,9 @@ impl Lane {
             connection.busy_timeout(patience.saturating_sub(called.elapsed()))?;
             work(&mut connection)
         });
-        let done = done
-            .await
-            .map_err(|panic| StorageError(format!("a call of {} failed: {panic}", self.schema.file)))?;
+        let done = done.await.map_err(|panic| {
+            StorageError::other(format!("a call of {} failed: {panic}", self.schema.file))
+        })?;
         done.map_err(|error| self.failed(&error))
     }
 
@@ -161,7 +161,7 @@ impl Lane {
         if let Some(path) = self.path.as_ref().filter(|_| damage::is_corrupt(error)) {
             damage::suspect(path, error);
         }
-        StorageError(damage::told(self.schema.file, error))
+        StorageError::other(damage::told(self.schema.file, error))
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
         let database = Database::open(&SCHEMA, folder.path(), Durability::Process).unwrap();
         let other = Connection::open(folder.path().join(SCHEMA.file)).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let StorageError(message) = database.write(insert).await.unwrap_err();
+        let message = database.write(insert).await.unwrap_err().to_string();
         assert!(message.starts_with("some.db: database is locked: another process"), "{message}");
         assert!(database.health().await.is_err(), "what can only be read is not healthy");
         other.execute_batch("COMMIT").unwrap();
@@ -252,7 +252,7 @@ mod tests {
         std::fs::rename(&path, folder.path().join("aside.db")).unwrap();
         for _ in 0..2 {
             for told in [database.health().await, database.write(insert).await.map(|_| ())] {
-                let StorageError(message) = told.unwrap_err();
+                let message = told.unwrap_err().to_string();
                 assert!(message.contains("restart the server"), "{message}");
             }
             std::fs::write(&path, "another file").unwrap();

@@ -1,6 +1,6 @@
 //! The table `conversations`: the one that others may read with SQL.
 
-use domain::{CancelReason, Cause, FailureKind, Passages, Scope, Step};
+use domain::{CancelReason, EndCause, FailureKind, RetrievedPassages, SearchScope, Step};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
@@ -57,7 +57,7 @@ async fn every_answer_with_text_is_a_row() {
     let folder = Folder::new();
     let store = folder.open(0);
     let session = session(&store, 0).await;
-    let client = Cause::Client(CancelReason::UserInitiated);
+    let client = EndCause::Client(CancelReason::UserInitiated);
     let mut expected = Vec::new();
     for (seconds, question, answer, ended) in [
         (10, "why?", "because of 🙂", done()),
@@ -95,10 +95,10 @@ async fn a_turn_about_a_selection_tells_where_its_sources_are_in_it() {
     let session = session(&store, 0).await;
     let text = format!("🙂 first line\r\n{}\nthird", "ß".repeat(600));
     let mut new = new_prompt(session, "what?", 10);
-    new.accepted.question.scope = Scope::Selection(text.as_str().into());
+    new.accepted.question.scope = SearchScope::Selection(text.as_str().into());
     let mut running = start(&store, new).await;
     let rest: String = text.chars().skip(14).collect();
-    let passages = Passages { found: 2, in_prompt: vec![selected(&rest, (14, 620), (2, 3))] };
+    let passages = RetrievedPassages { found: 2, in_prompt: vec![selected(&rest, (14, 620), (2, 3))] };
     running.note(&store, Step::Passages(Box::new(passages))).await;
     running.say(&store, "that").await;
     running.end(&store, done(), 12).await;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use domain::{Cause, Claim, Ended, Event, History, Journal, PromptStatus, SessionEnd, SessionId, Step};
+use domain::{Claim, EndCause, Ended, Event, History, Journal, PromptStatus, SessionEnd, SessionId, Step};
 use rusqlite::Connection;
 use storage::Durable;
 use tracing_subscriber::fmt::MakeWriter;
@@ -78,7 +78,7 @@ async fn check_that_a_part_is_kept(store: &Durable, running: &Running) -> usize 
     let log = log_of(store, running.id()).await.expect("it has ended");
     let (last, kept) = log.split_last().expect("a log has an end");
     assert_eq!(kept, &running.log[..kept.len()], "nothing but what was there");
-    let interrupted = Step::Ended(Box::new(Ended::interrupted(Cause::Recovery)));
+    let interrupted = Step::Ended(Box::new(Ended::interrupted(EndCause::Recovery)));
     assert_eq!(*last, Event { position: kept.len() as u64, at: last.at, step: interrupted });
     kept.len()
 }
@@ -186,7 +186,7 @@ async fn damage_that_shows_later_is_an_error_and_the_next_start_sets_the_databas
 
     let store = folder.open(1);
     let error = store.read(&who(), prompt_of(&log)).await.unwrap_err();
-    assert!(error.0.contains("malformed"), "{error}");
+    assert!(error.to_string().contains("malformed"), "{error}");
     assert_eq!(find(&store, session).await.prompt_count, 1, "the rest goes on");
     drop(store);
     let (store, said) = open(&folder, 2);

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use domain::{
-    CancelReason, Cause, Claim, Ended, Event, FailureKind, FilterField, History, Journal, MessageId, Model,
-    NewPrompt, NewSession, Principal, PromptId, Run, Scope, Session, SessionId, Sessions, Step, Timestamp,
-    ToolCall, Turn, Usage,
+    CancelReason, Claim, EndCause, Ended, Event, FailureKind, FilterField, History, Journal, MessageId,
+    ModelId, NewPrompt, NewSession, Principal, PromptId, Run, SearchScope, Session, SessionId, Sessions,
+    Step, Timestamp, ToolCall, Turn, Usage,
 };
 use uuid::Uuid;
 
@@ -47,7 +47,7 @@ struct Told {
 fn story() -> Vec<Told> {
     let [talk, busy] = sessions();
     let text = |text: &str| Step::Text(text.into());
-    let started = || Step::Started(Model { provider: "local".into(), model: "llama".into() });
+    let started = || Step::Started(ModelId { provider: "local".into(), model: "llama".into() });
     let call =
         ToolCall { id: "call-1".into(), name: "look_up".into(), arguments: "{\"word\":\"ß\"}".into() };
     let usage = Usage { input: Some(12), output: Some(3), cached: None };
@@ -57,8 +57,8 @@ fn story() -> Vec<Told> {
         (FilterField::FilePath, ["src/**".to_owned(), "docs/*".to_owned()].into()),
         (FilterField::Metadata("team".to_owned()), ["sky".to_owned()].into()),
     ];
-    first.accepted.question.scope = Scope::Knowledge(filters.into());
-    let client = Cause::Client(CancelReason::UserInitiated);
+    first.accepted.question.scope = SearchScope::Knowledge(filters.into());
+    let client = EndCause::Client(CancelReason::UserInitiated);
     vec![
         Told {
             new: first,
@@ -105,7 +105,7 @@ impl Told {
         }
         let (ended, when) = match &self.ended {
             Some(ended) => (ended.clone(), self.new.at),
-            None => (Ended::interrupted(Cause::Recovery), at(LATER)),
+            None => (Ended::interrupted(EndCause::Recovery), at(LATER)),
         };
         log.push(Event { position: log.len() as u64, at: when, step: Step::Ended(Box::new(ended)) });
         log

@@ -1,6 +1,6 @@
 //! The bounds of the store in memory.
 
-use domain::{History, NewSession, Session, SessionId, Sessions, StorageError};
+use domain::{History, NewSession, Session, SessionId, Sessions};
 use storage::{Memory, MemoryLimits};
 
 use crate::world::{ask, at, done, keyed, log_of, new_prompt, prompt_of, session, start, who};
@@ -55,6 +55,6 @@ async fn when_every_session_runs_a_prompt_there_is_no_room_for_another() {
         start(&store, new_prompt(session, "running?", 0)).await;
     }
     let session = Session::new(SessionId::new(at(1)), NewSession::default(), at(1));
-    let StorageError(message) = store.create(&who(), session).await.unwrap_err();
+    let message = store.create(&who(), session).await.unwrap_err().to_string();
     assert!(message.contains("no room for another session"), "{message}");
 }

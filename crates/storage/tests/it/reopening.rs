@@ -2,8 +2,8 @@
 
 use domain::History;
 use domain::{
-    Cause, Claim, Ended, Event, FailureKind, Journal, PromptId, PromptStatus, SessionEnd, Sessions, Step,
-    StorageError, Which,
+    Claim, EndCause, Ended, Event, FailureKind, Journal, PromptFilter, PromptId, PromptStatus, SessionEnd,
+    Sessions, Step,
 };
 use storage::{Durability, Durable, JournalLimits};
 
@@ -14,7 +14,7 @@ use crate::world::{
 
 /// What recovery makes of a log that ran.
 fn interrupted(mut log: Vec<Event>, seconds: u64) -> Vec<Event> {
-    let step = Step::Ended(Box::new(Ended::interrupted(Cause::Recovery)));
+    let step = Step::Ended(Box::new(Ended::interrupted(EndCause::Recovery)));
     log.push(Event { position: log.len() as u64, at: at(seconds), step });
     log
 }
@@ -67,7 +67,7 @@ async fn a_prompt_that_ran_ends_with_interrupted_behind_its_last_event() {
     assert_eq!(log_of(&store, id).await.as_ref(), Some(&log));
     assert_eq!(log_of(&store, unheard.id()).await, Some(interrupted(unheard.log, 5)));
     assert_eq!(status(&store, id).await, PromptStatus::Error);
-    let in_flight = Which { session: None, status: Some(PromptStatus::InFlight) };
+    let in_flight = PromptFilter { session: None, status: Some(PromptStatus::InFlight) };
     assert_eq!(store.prompts(&who(), in_flight, 9).await, Ok(vec![]));
     let free = find(&store, talking).await;
     assert_eq!((free.running, free.token_count, free.last_active_at), (None, 3, at(5)));
@@ -131,7 +131,8 @@ async fn so_it_does_at_the_level_power() {
 async fn one_folder_has_one_store_at_a_time() {
     let folder = Folder::new();
     let store = folder.open(0);
-    let Err(StorageError(message)) = Durable::open(&folder.settings, at(0)) else { panic!("it is taken") };
+    let Err(error) = Durable::open(&folder.settings, at(0)) else { panic!("it is taken") };
+    let message = error.to_string();
     let path = folder.settings.folder.display();
     assert_eq!(
         message,
@@ -150,7 +151,8 @@ async fn a_folder_that_cannot_be_made_is_an_error_that_names_it() {
     let file = folder.settings.folder.join("file");
     std::fs::write(&file, "no folder").unwrap();
     folder.settings.folder = file.join("data");
-    let Err(StorageError(message)) = Durable::open(&folder.settings, at(0)) else { panic!("it cannot be") };
+    let Err(error) = Durable::open(&folder.settings, at(0)) else { panic!("it cannot be") };
+    let message = error.to_string();
     assert!(message.starts_with(&folder.settings.folder.display().to_string()), "{message}");
 }
 
@@ -162,7 +164,8 @@ async fn the_folder_of_a_newer_release_is_left_alone() {
     drop(store);
     folder.connect().pragma_update(None, "user_version", 1_000).unwrap();
     let before = folder.names();
-    let Err(StorageError(message)) = Durable::open(&folder.settings, at(1)) else { panic!("it is newer") };
+    let Err(error) = Durable::open(&folder.settings, at(1)) else { panic!("it is newer") };
+    let message = error.to_string();
     assert!(message.contains("history.db: a newer release has written it"), "{message}");
     assert_eq!(folder.names(), before, "its journal is still there");
 }
@@ -178,8 +181,8 @@ async fn a_stored_log_of_a_newer_format_or_with_another_checksum_is_an_error() {
     other.execute("UPDATE logs SET format = 9 WHERE prompt = ?", [newer.0.as_bytes()]).unwrap();
     let flip = "UPDATE logs SET body = CAST(replace(body, 'this', 'that') AS BLOB) WHERE prompt = ?";
     assert_eq!(other.execute(flip, [flipped.0.as_bytes()]).unwrap(), 1);
-    let StorageError(message) = store.read(&who(), newer).await.unwrap_err();
+    let message = store.read(&who(), newer).await.unwrap_err().to_string();
     assert!(message.contains("newer release") && message.contains(&newer.to_string()), "{message}");
-    let StorageError(message) = store.read(&who(), flipped).await.unwrap_err();
+    let message = store.read(&who(), flipped).await.unwrap_err().to_string();
     assert!(message.contains("damaged") && message.contains(&flipped.to_string()), "{message}");
 }

@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use domain::{History, Journal, PromptId, PromptStatus, SessionId, Sessions, Which};
+use domain::{History, Journal, PromptFilter, PromptId, PromptStatus, SessionId, Sessions};
 use rusqlite::{Connection, params};
 use storage::Durable;
 use uuid::Uuid;
@@ -58,7 +58,7 @@ async fn check_reads(folder: &Folder, store: &Durable) {
         let page = listing.time(store.sessions(&who(), Some(id), 20)).await.unwrap();
         assert!(page.iter().all(|session| session.prompt_count == TURNS));
         finding.time(store.find(&who(), id)).await.unwrap().expect("it is there");
-        let which = Which { session: Some(id), status: None };
+        let which = PromptFilter { session: Some(id), status: None };
         let listed = describing.time(store.prompts(&who(), which, 100)).await.unwrap();
         assert_eq!(listed.len() as u64, TURNS);
     }
@@ -69,7 +69,7 @@ async fn check_reads(folder: &Folder, store: &Durable) {
     }
     let mut by_status = Times::default();
     for status in [PromptStatus::InFlight, PromptStatus::Error, PromptStatus::Done] {
-        let which = Which { session: None, status: Some(status) };
+        let which = PromptFilter { session: None, status: Some(status) };
         by_status.time(store.prompts(&who(), which, 100)).await.unwrap();
     }
     listing.print("a page of sessions");
@@ -84,7 +84,7 @@ async fn check_reads(folder: &Folder, store: &Durable) {
 async fn forget_a_tenth(store: &Durable, sessions: u64) {
     let mut slices = Times::default();
     let before = at(sessions / 10);
-    while slices.time(store.forget_before(before)).await.unwrap().more {}
+    while slices.time(store.delete_older_than(before)).await.unwrap().more {}
     println!("forgotten in {} slices", slices.0.len());
     slices.print("a slice");
     let oldest = store.sessions(&who(), None, usize::MAX >> 1).await.unwrap().pop().unwrap();

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use domain::{
-    Accepted, Batch, Cause, ChunkId, Claim, DocumentId, Ended, Event, Failure, FailureKind, FinishReason,
-    History, Journal, MessageId, Model, NewPrompt, NewSession, Outcome, Passage, Principal, PromptId,
+    Accepted, Batch, ChunkId, Claim, DocumentId, EndCause, Ended, Event, Failure, FailureKind, FinishReason,
+    History, Journal, MessageId, ModelId, NewPrompt, NewSession, Outcome, Passage, Principal, PromptId,
     Question, Run, Session, SessionId, Sessions, Step, StorageError, Timestamp, TraceId,
 };
 
@@ -72,7 +72,7 @@ pub(crate) fn new_prompt(session: SessionId, text: &str, seconds: u64) -> NewPro
         question: question(text),
         key: None,
         follows: None,
-        first_choice: Model { provider: "local".into(), model: "llama".into() },
+        first_choice: ModelId { provider: "local".into(), model: "llama".into() },
         trace: TraceId::random(),
     };
     NewPrompt {
@@ -162,7 +162,7 @@ impl Running {
         let event =
             |ended| Event { position: log.len() as u64, at: at(seconds), step: Step::Ended(Box::new(ended)) };
         let done = store.finish(run, [event(ended.clone())].into()).await;
-        let told = if done.is_ok() { ended } else { Ended::interrupted(Cause::Journal) };
+        let told = if done.is_ok() { ended } else { Ended::interrupted(EndCause::Journal) };
         let told = event(told);
         log.push(told);
         (log, done)
@@ -180,15 +180,15 @@ pub(crate) async fn ask(store: &impl Store, new: NewPrompt, words: &str, ended: 
 }
 
 pub(crate) fn done() -> Ended {
-    Ended { outcome: Outcome::Done(FinishReason::Stop), cause: Cause::Model }
+    Ended { outcome: Outcome::Done(FinishReason::Stop), cause: EndCause::Model }
 }
 
-pub(crate) fn cancelled(cause: Cause) -> Ended {
+pub(crate) fn cancelled(cause: EndCause) -> Ended {
     Ended { outcome: Outcome::Cancelled, cause }
 }
 
 pub(crate) fn failed(kind: FailureKind) -> Ended {
-    Ended { outcome: Outcome::Failed(Failure::new(kind, "as the test says")), cause: Cause::Model }
+    Ended { outcome: Outcome::Failed(Failure::new(kind, "as the test says")), cause: EndCause::Model }
 }
 
 /// The whole log of an ended prompt, as the store has it.

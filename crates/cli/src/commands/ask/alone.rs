@@ -29,7 +29,7 @@ impl Alone {
     pub(super) async fn open(settings: &Settings) -> Result<Self, String> {
         let wired = wiring::server(settings, Lasts::Briefly).await?;
         let caught_up = wired.follower.caught_up().await;
-        caught_up.map_err(|StorageError(reason)| format!("storage: {reason}"))?;
+        caught_up.map_err(|reason: StorageError| format!("storage: {reason}"))?;
         Ok(Self { wired })
     }
 }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use domain::{
-    Ask, Citation, DocumentId, Event, Leaving, Model, NewSession, NothingFound, Opening, Outcome, Passage,
-    Principal, Rejection, Scope, Step, TraceId,
+    Ask, Citation, DocumentId, Event, ModelId, NewSession, OnDisconnect, Outcome, Passage, Principal,
+    Rejection, SearchScope, SessionPolicy, Step, TraceId, WhenNothingFound,
 };
 use engine::Engine;
 use futures::stream::{self, StreamExt};
@@ -95,7 +95,7 @@ impl Asked {
 #[derive(Default)]
 struct Answer {
     text: String,
-    model: Option<Model>,
+    model: Option<ModelId>,
     passages: Vec<Passage>,
     citations: Vec<Citation>,
     first_token: Option<Duration>,
@@ -211,16 +211,16 @@ async fn ask(engine: &Engine, text: &str) -> Result<Answer, Rejection> {
     let question = domain::Question {
         text: text.to_owned(),
         top_k: PASSAGES,
-        scope: Scope::default(),
+        scope: SearchScope::default(),
         threshold: None,
         provider: None,
     };
     let ask = Ask {
         session,
-        opening: Opening::Alive,
+        session_policy: SessionPolicy::RequireActive,
         question,
-        nothing_found: NothingFound::Answer,
-        leaving: Leaving::Cancels,
+        when_nothing_found: WhenNothingFound::Answer,
+        on_disconnect: OnDisconnect::Cancel,
         key: None,
         trace: TraceId::random(),
     };

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use domain::{DocumentId, Place};
+use domain::{DocumentId, DocumentLocation};
 use retrieval::metrics::Judgements;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ pub(super) struct Collection {
 /// A document of a collection.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) place: Place,
+    pub(super) place: DocumentLocation,
     /// As the collection has it, and be it nothing; none where it is the document itself that has one.
     pub(super) title: Option<String>,
     pub(super) text: String,
@@ -198,13 +198,13 @@ fn wrong(path: &Path, line: usize, what: impl std::fmt::Display) -> String {
 }
 
 /// Where a document is filed. Collections name no files, so it is told by a text's beginning whether it is code.
-fn place(id: &str, text: &str) -> Place {
+fn place(id: &str, text: &str) -> DocumentLocation {
     let extension = language(text).unwrap_or("txt");
     filed(format!("{id}.{extension}"))
 }
 
-fn filed(file_path: String) -> Place {
-    Place { collection: "eval".to_owned(), repo_url: "eval".to_owned(), file_path }
+fn filed(file_path: String) -> DocumentLocation {
+    DocumentLocation { collection: "eval".to_owned(), repo_url: "eval".to_owned(), file_path }
 }
 
 /// The extension of files that begin as this one does: with a definition.

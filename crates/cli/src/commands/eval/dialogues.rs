@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use domain::{DocumentId, Principal, Query, Retriever, Scope, Turn};
+use domain::{DocumentId, Principal, RetrievalQuery, Retriever, SearchScope, Turn};
 use serde::Deserialize;
 
 use super::collection::json_lines;
@@ -137,7 +137,12 @@ async fn judge(asked: &Asked, retriever: &dyn Retriever) -> Result<Verdict, Stri
 }
 
 async fn find(retriever: &dyn Retriever, query: &str) -> Result<Vec<(DocumentId, String)>, String> {
-    let wanted = Query { text: query.to_owned(), scope: Scope::default(), threshold: None, limit: PASSAGES };
+    let wanted = RetrievalQuery {
+        text: query.to_owned(),
+        scope: SearchScope::default(),
+        threshold: None,
+        limit: PASSAGES,
+    };
     let found = retriever.retrieve(&Principal::local(), wanted, &|_| {}).await;
     let found = found.map_err(|failure| format!("{query:?}: {}", failure.message))?;
     Ok(found.passages.into_iter().map(|hit| (hit.passage.document, hit.passage.text)).collect())

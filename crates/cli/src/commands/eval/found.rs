@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{DocumentId, Principal, Query, Retriever, Scope};
+use domain::{DocumentId, Principal, RetrievalQuery, Retriever, SearchScope};
 use retrieval::metrics::{self, Metrics};
 
 use super::collection::Collection;
@@ -39,8 +39,12 @@ pub(super) async fn all(collection: &Collection, retriever: &dyn Retriever) -> R
     let mut rankings: Vec<Vec<DocumentId>> = Vec::with_capacity(collection.questions.len());
     let (mut times, mut relevant) = (Vec::with_capacity(collection.questions.len()), 0);
     for question in collection.judged() {
-        let query =
-            Query { text: question.text.clone(), scope: Scope::default(), threshold: None, limit: PASSAGES };
+        let query = RetrievalQuery {
+            text: question.text.clone(),
+            scope: SearchScope::default(),
+            threshold: None,
+            limit: PASSAGES,
+        };
         let began = Instant::now();
         let found = retriever.retrieve(&Principal::local(), query, &|_| {}).await;
         times.push(began.elapsed());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{
-    Catalog, Chunk, ChunkKind, Document, Embedder, Index, Metadata, NewDocument, Principal, Source,
-    StorageError, Timestamp, TokenCounter, Urgency,
+    Catalog, Chunk, ChunkKind, Document, Embedder, EmbeddingPriority, Index, Metadata, NewDocument,
+    Principal, SourceKind, StorageError, Timestamp, TokenCounter,
 };
 use ingest::chunk::{self, ChunkType, Strategy};
 use ingest::{names, parse};
@@ -83,7 +83,8 @@ impl Library {
                 return Ok(());
             }
             let texts = missing.iter().map(|chunk| chunk.text.clone()).collect();
-            let vectors = embedder.embed(texts, Urgency::Bulk).await.map_err(|failure| failure.message)?;
+            let vectors =
+                embedder.embed(texts, EmbeddingPriority::Bulk).await.map_err(|failure| failure.message)?;
             let vectors = missing.into_iter().zip(vectors).collect();
             self.catalog.put_vectors(embedder.model(), vectors).await.map_err(reason)?;
         }
@@ -97,8 +98,9 @@ impl Library {
     }
 }
 
-fn reason(StorageError(reason): StorageError) -> String {
-    reason
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn reason(error: StorageError) -> String {
+    error.to_string()
 }
 
 /// A document, cut.
@@ -126,7 +128,7 @@ fn document(entry: &Entry, strategy: Strategy, count_tokens: &TokenCounter) -> N
     let chunks = chunks.collect();
     let document = Document {
         id,
-        source: Source::Folder,
+        source: SourceKind::Folder,
         title: title.clone().unwrap_or_else(|| names::title(None, &parsed, &place.file_path)),
         language: parsed.media().language().map(str::to_owned),
         url: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use domain::{IngestStage, NotIngested};
+use domain::{IngestFailure, IngestStage};
 use ingest::{Report, Stopped};
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ fn told(shown: &str, report: &Report) -> String {
         text.push_str(&format!("; left out: {}", skipped.join(", ")));
     }
     text.push('\n');
-    for NotIngested { place, stage, message } in report.failures.iter().take(FAILURES_TOLD) {
+    for IngestFailure { place, stage, message } in report.failures.iter().take(FAILURES_TOLD) {
         text.push_str(&format!("  {}: {}: {message}\n", place.file_path.escape_debug(), name(*stage)));
     }
     let told = report.failures.len().min(FAILURES_TOLD) as u64;
@@ -134,7 +134,7 @@ impl<'a> SourceOut<'a> {
             Ok(report) => report,
             Err(stopped) => return Self { source, error: Some(stopped.to_string()), ..Self::default() },
         };
-        let failure = |failure: &'a NotIngested| FailureOut {
+        let failure = |failure: &'a IngestFailure| FailureOut {
             file_path: &failure.place.file_path,
             stage: name(failure.stage),
             message: &failure.message,

@@ -83,7 +83,7 @@ async fn read(
         eprint!("\r\x1b[K");
     }
     let Outcome { passages, read, too_long, full, .. } = outcome.map_err(failed)?;
-    let kept = model.standing().kept.unwrap_or_default();
+    let kept = model.status().prefix_cache.unwrap_or_default();
     let (bytes, took) = (size(kept.disk_bytes), duration(began.elapsed()));
     eprintln!("{name}: {passages} passages, {read} of them read in {took}; {bytes} are kept");
     if too_long > 0 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{
-    CancelReason, Cause, Clock, Ended, Event, Failure, FailureKind, FinishReason, Outcome, PromptId,
+    CancelReason, Clock, EndCause, Ended, Event, Failure, FailureKind, FinishReason, Outcome, PromptId,
     PromptStatus, Rejection, SessionId, SessionStatus,
 };
 use engine::Reader;
@@ -287,7 +287,7 @@ impl Play {
             let kept =
                 self.world.engine.session(&self.world.who, self.sessions[session]).await.expect("known");
             assert_eq!(kept.prompt_count, self.reference.sessions[session].prompt_count);
-            let is_active = self.world.engine.standing(&kept).0 == SessionStatus::Active;
+            let is_active = self.world.engine.status_of(&kept).0 == SessionStatus::Active;
             assert_eq!(
                 is_active,
                 self.reference.is_alive(session, Instant::now()),
@@ -379,11 +379,11 @@ impl End {
 fn as_end(ended: &Ended) -> End {
     match (&ended.outcome, ended.cause) {
         (Outcome::Failed(failure), _) => End::Failed(failure.kind),
-        (Outcome::Done(FinishReason::Length), Cause::Limit) => End::CutShort,
+        (Outcome::Done(FinishReason::Length), EndCause::Limit) => End::CutShort,
         (Outcome::Done(_), _) => End::Done,
-        (Outcome::Cancelled, Cause::Client(_)) => End::Cancelled,
-        (Outcome::Cancelled, Cause::Abandoned) => End::Abandoned,
-        (Outcome::Cancelled, Cause::SessionEnded) => End::SessionEnded,
+        (Outcome::Cancelled, EndCause::Client(_)) => End::Cancelled,
+        (Outcome::Cancelled, EndCause::Abandoned) => End::Abandoned,
+        (Outcome::Cancelled, EndCause::SessionEnded) => End::SessionEnded,
         (Outcome::Cancelled, cause) => panic!("nothing cancels by {cause:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use domain::{Clock, DocumentId, IngestStage, Metadata, NotIngested, Place};
+use domain::{Clock, DocumentId, DocumentLocation, IngestFailure, IngestStage, Metadata};
 use tokio::sync::mpsc::Sender;
 
 use super::{KnownFiles, Looked};
@@ -59,7 +59,7 @@ impl Look {
                 Entry::Failed { path, message } => {
                     let place = self.place(&path);
                     out_of_sight.push(place.file_path.clone());
-                    Looked::Failed(NotIngested { place, stage: IngestStage::Reading, message })
+                    Looked::Failed(IngestFailure { place, stage: IngestStage::Reading, message })
                 }
                 Entry::File(file) => match self.look_at(opened, &file, &known) {
                     Seen::Skipped(reason) => Looked::Skipped(reason),
@@ -92,7 +92,7 @@ impl Look {
         {
             return Seen::Unchanged(place.file_path);
         }
-        let failed = |place, stage, message| Seen::Failed(NotIngested { place, stage, message });
+        let failed = |place, stage, message| Seen::Failed(IngestFailure { place, stage, message });
         let bytes = match opened.read(file) {
             Ok(bytes) => bytes,
             Err(Unread::Skipped(reason)) => return Seen::Skipped(reason),
@@ -122,15 +122,15 @@ impl Look {
         }))
     }
 
-    fn place(&self, path: &str) -> Place {
-        Place {
+    fn place(&self, path: &str) -> DocumentLocation {
+        DocumentLocation {
             collection: self.collection.clone(),
             repo_url: self.root.repo_url.clone(),
             file_path: format!("{}{path}", self.root.prefix),
         }
     }
 
-    fn digest(&self, place: &Place, file: &File, version: &str) -> [u8; 32] {
+    fn digest(&self, place: &DocumentLocation, file: &File, version: &str) -> [u8; 32] {
         self.recipe.digest(&Ingredients {
             kind: self.root.kind,
             place,
@@ -166,7 +166,7 @@ impl Look {
 enum Seen {
     Unchanged(String),
     Skipped(Skip),
-    Failed(NotIngested),
+    Failed(IngestFailure),
     Changed(Box<Draft>),
 }
 

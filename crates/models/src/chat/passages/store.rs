@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use domain::KeptPassages;
+use domain::PrefixCacheStats;
 
 use super::disk::{self, Disk, Place};
 use super::key::Key;
@@ -41,14 +41,14 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn told(&self) -> KeptPassages {
+    pub(crate) fn told(&self) -> PrefixCacheStats {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        KeptPassages {
+        PrefixCacheStats {
             hits: of(&self.hits),
             misses: of(&self.misses),
             memory_bytes: of(&self.memory_bytes),
             disk_bytes: of(&self.disk_bytes),
-            unread: of(&self.unread),
+            pending: of(&self.unread),
         }
     }
 }
@@ -276,7 +276,7 @@ mod tests {
         let mut store = Store::open(Some(folder.path().to_owned()), keep, counts.clone());
         for number in 0..10_000 {
             store.put(key(number), &state());
-            let KeptPassages { memory_bytes, disk_bytes, .. } = counts.told();
+            let PrefixCacheStats { memory_bytes, disk_bytes, .. } = counts.told();
             assert!(memory_bytes <= 50 * SIZE as u64 && disk_bytes <= keep.disk_bytes, "{number}");
         }
         drop(store);

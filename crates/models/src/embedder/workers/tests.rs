@@ -69,28 +69,28 @@ fn texts(texts: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn vectors_come_in_the_order_of_their_texts() {
-    for urgency in [Urgency::Query, Urgency::Bulk] {
+    for priority in [EmbeddingPriority::Interactive, EmbeddingPriority::Bulk] {
         let limits = Limits { bulk_threads: 3, waiting_texts: 2, ..LIMITS };
-        let vectors = stage(limits).workers.embed(texts(&["a", "bbb", "", "cc"]), urgency).await;
+        let vectors = stage(limits).workers.embed(texts(&["a", "bbb", "", "cc"]), priority).await;
         assert_eq!(vectors.unwrap(), [[1.0], [3.0], [0.0], [2.0]]);
     }
 }
 
 #[tokio::test]
 async fn no_texts_have_no_vectors() {
-    for urgency in [Urgency::Query, Urgency::Bulk] {
-        assert_eq!(stage(LIMITS).workers.embed(Vec::new(), urgency).await.unwrap(), Vec::<Vec<f32>>::new());
+    for priority in [EmbeddingPriority::Interactive, EmbeddingPriority::Bulk] {
+        assert_eq!(stage(LIMITS).workers.embed(Vec::new(), priority).await.unwrap(), Vec::<Vec<f32>>::new());
     }
 }
 
 #[tokio::test]
 async fn a_panic_becomes_a_failure_and_the_thread_goes_on() {
     let stage = stage(LIMITS);
-    for urgency in [Urgency::Query, Urgency::Bulk] {
+    for priority in [EmbeddingPriority::Interactive, EmbeddingPriority::Bulk] {
         for text in ["panic", "panic in tokens"] {
-            let failure = stage.workers.embed(texts(&["a", text]), urgency).await.unwrap_err();
+            let failure = stage.workers.embed(texts(&["a", text]), priority).await.unwrap_err();
             assert_eq!(failure.kind, FailureKind::Internal);
-            assert_eq!(stage.workers.embed(texts(&["a"]), urgency).await.unwrap(), [[1.0]]);
+            assert_eq!(stage.workers.embed(texts(&["a"]), priority).await.unwrap(), [[1.0]]);
         }
     }
 }
@@ -98,8 +98,8 @@ async fn a_panic_becomes_a_failure_and_the_thread_goes_on() {
 #[tokio::test]
 async fn a_text_that_cannot_be_made_into_tokens_fails_its_call_alone() {
     let stage = stage(LIMITS);
-    for urgency in [Urgency::Query, Urgency::Bulk] {
-        let failure = stage.workers.embed(texts(&["fail"]), urgency).await.unwrap_err();
+    for priority in [EmbeddingPriority::Interactive, EmbeddingPriority::Bulk] {
+        let failure = stage.workers.embed(texts(&["fail"]), priority).await.unwrap_err();
         assert!(failure.message.contains("it says so"), "{failure}");
     }
 }
@@ -109,11 +109,11 @@ async fn a_query_is_answered_while_bulk_runs() {
     let stage = stage(LIMITS);
     let bulk = tokio::spawn({
         let workers = Arc::clone(&stage.workers);
-        async move { workers.embed(texts(&["wait"]), Urgency::Bulk).await }
+        async move { workers.embed(texts(&["wait"]), EmbeddingPriority::Bulk).await }
     });
     let begun = tokio::task::spawn_blocking(move || stage.begun.recv());
     begun.await.unwrap().unwrap();
-    assert_eq!(stage.workers.embed(texts(&["ab"]), Urgency::Query).await.unwrap(), [[2.0]]);
+    assert_eq!(stage.workers.embed(texts(&["ab"]), EmbeddingPriority::Interactive).await.unwrap(), [[2.0]]);
     stage.release.send(()).unwrap();
     assert!(bulk.await.unwrap().is_ok());
 }
@@ -123,14 +123,14 @@ async fn a_caller_who_leaves_ends_the_work_for_it() {
     let stage = stage(LIMITS);
     let bulk = tokio::spawn({
         let workers = Arc::clone(&stage.workers);
-        async move { workers.embed(texts(&["wait", "a", "b", "c"]), Urgency::Bulk).await }
+        async move { workers.embed(texts(&["wait", "a", "b", "c"]), EmbeddingPriority::Bulk).await }
     });
     tokio::task::spawn_blocking(move || stage.begun.recv()).await.unwrap().unwrap();
     bulk.abort();
     assert!(bulk.await.unwrap_err().is_cancelled());
     stage.release.send(()).unwrap();
     // The one bulk thread takes calls in turn, so it is past the abandoned one when it answers this.
-    stage.workers.embed(texts(&["next"]), Urgency::Bulk).await.unwrap();
+    stage.workers.embed(texts(&["next"]), EmbeddingPriority::Bulk).await.unwrap();
     assert_eq!(
         stage.stand.batches.load(Ordering::SeqCst),
         2,
@@ -143,7 +143,7 @@ async fn queries_beyond_those_that_may_wait_are_refused() {
     let stage = stage(LIMITS);
     let ask = |text| {
         let workers = Arc::clone(&stage.workers);
-        async move { workers.embed(texts(&[text]), Urgency::Query).await }
+        async move { workers.embed(texts(&[text]), EmbeddingPriority::Interactive).await }
     };
     let running = tokio::spawn(ask("wait"));
     tokio::task::spawn_blocking(move || stage.begun.recv()).await.unwrap().unwrap();

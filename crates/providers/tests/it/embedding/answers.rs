@@ -1,6 +1,6 @@
 //! What an answer must be.
 
-use domain::{Embedder, FailureKind, Shape, Urgency};
+use domain::{Embedder, EmbeddingPriority, EmbeddingShape, FailureKind};
 use providers::RemoteEmbedder;
 use testing::FakeModel;
 
@@ -10,7 +10,8 @@ use crate::fake_server::{FakeServer, response};
 #[tokio::test]
 async fn vectors_are_ordered_by_their_index() {
     let fake = FakeModel::start().await;
-    let vectors = plain(Kind::OpenAi, &fake, "fake,reverse").embed(numbered(5), Urgency::Query).await;
+    let vectors =
+        plain(Kind::OpenAi, &fake, "fake,reverse").embed(numbered(5), EmbeddingPriority::Interactive).await;
     check_vectors(&vectors.unwrap(), &numbered(5));
 }
 
@@ -27,7 +28,7 @@ async fn a_wrong_answer_says_what_was_expected_and_what_came() {
             let fake = FakeModel::start().await;
             let model = format!("fake,{fault}");
             let embedder = embedder(kind, &fake, &model, |settings| settings.dimension = Some(64));
-            let failure = failure(&embedder, 3, Urgency::Bulk).await;
+            let failure = failure(&embedder, 3, EmbeddingPriority::Bulk).await;
             assert_eq!(failure.kind, FailureKind::Refused, "{kind:?} {fault}");
             let begin = format!("embedding: the answer of {model} cannot be used: ");
             assert!(failure.message.starts_with(&begin) && failure.message.contains(expected), "{failure}");
@@ -41,8 +42,8 @@ async fn later_answers_are_held_to_the_dimension_of_the_first() {
     let answer = |vector: &str| response("200 OK", "", &format!(r#"{{"data":[{{"embedding":{vector}}}]}}"#));
     let server = FakeServer::start(vec![answer("[1,0]"), answer("[1,0,0]")]).await;
     let embedder = RemoteEmbedder::openai(settings(&server.url, "tiny")).unwrap();
-    embedder.embed(numbered(1), Urgency::Bulk).await.unwrap();
-    let failure = failure(&embedder, 1, Urgency::Bulk).await;
+    embedder.embed(numbered(1), EmbeddingPriority::Bulk).await.unwrap();
+    let failure = failure(&embedder, 1, EmbeddingPriority::Bulk).await;
     assert!(failure.message.contains("3 numbers where 2 were expected"), "{failure}");
 }
 
@@ -53,7 +54,7 @@ async fn an_answer_that_is_none_or_has_no_end_is_refused() {
     for (body, expected) in [(page, "it cannot be read"), (&endless, "it has more than 524288 bytes")] {
         let server = FakeServer::start(vec![response("200 OK", "", body)]).await;
         let embedder = RemoteEmbedder::openai(settings(&server.url, "tiny")).unwrap();
-        let failure = failure(&embedder, 1, Urgency::Bulk).await;
+        let failure = failure(&embedder, 1, EmbeddingPriority::Bulk).await;
         assert!(failure.message.contains(expected), "{failure}");
     }
 }
@@ -64,7 +65,7 @@ async fn the_dimension_is_learned_once() {
         let fake = FakeModel::start().await;
         let learning = plain(kind, &fake, "fake,dimension=8");
         for _ in 0..2 {
-            assert_eq!(learning.shape().await.unwrap(), Shape { dimension: 8, token_limit: 512 });
+            assert_eq!(learning.shape().await.unwrap(), EmbeddingShape { dimension: 8, token_limit: 512 });
         }
         assert_eq!(fake.embeddings().len(), 1, "{kind:?}");
         let told = embedder(kind, &fake, "fake", |settings| settings.dimension = Some(64));

@@ -1,6 +1,6 @@
 //! What a call carries, and how many run at once.
 
-use domain::{Embedder, Urgency};
+use domain::{Embedder, EmbeddingPriority};
 use providers::Batches;
 use testing::{Ending, FakeModel};
 
@@ -11,7 +11,7 @@ async fn vectors_keep_the_order_of_their_texts_over_several_calls_at_once() {
     for kind in KINDS {
         let fake = FakeModel::start().await;
         let embedder = embedder(kind, &fake, "fake", |settings| settings.batches.texts = 4);
-        let vectors = embedder.embed(numbered(50), Urgency::Bulk).await.unwrap();
+        let vectors = embedder.embed(numbered(50), EmbeddingPriority::Bulk).await.unwrap();
         check_vectors(&vectors, &numbered(50));
         assert_eq!(fake.embeddings().len(), 13, "{kind:?}");
     }
@@ -24,7 +24,7 @@ async fn a_call_carries_no_more_texts_and_bytes_than_it_may() {
         let embedder = embedder(Kind::OpenAi, &fake, "fake", |settings| {
             settings.batches = Batches { texts, bytes, calls: 1 };
         });
-        embedder.embed(numbered(5), Urgency::Bulk).await.unwrap();
+        embedder.embed(numbered(5), EmbeddingPriority::Bulk).await.unwrap();
         let sizes: Vec<_> = fake.embeddings().iter().map(|seen| seen.texts().len()).collect();
         assert_eq!(sizes, expected);
     }
@@ -34,11 +34,11 @@ async fn a_call_carries_no_more_texts_and_bytes_than_it_may() {
 async fn bulk_waits_for_its_turn_and_a_query_does_not() {
     let fake = FakeModel::start().await;
     let embedder = embedder(Kind::OpenAi, &fake, "fake,stall=1", |settings| settings.batches.calls = 1);
-    let stalled = embedder.embed(numbered(2), Urgency::Bulk);
-    let waiting = embedder.embed(numbered(1), Urgency::Bulk);
+    let stalled = embedder.embed(numbered(2), EmbeddingPriority::Bulk);
+    let waiting = embedder.embed(numbered(1), EmbeddingPriority::Bulk);
     let query = async {
         fake.wait_until(|requests| requests.len() == 1).await;
-        embedder.embed(numbered(1), Urgency::Query).await.unwrap()
+        embedder.embed(numbered(1), EmbeddingPriority::Interactive).await.unwrap()
     };
     tokio::select! {
         biased;
@@ -57,7 +57,7 @@ async fn dropping_the_future_ends_its_calls() {
             settings.batches = Batches { texts: 1, bytes: 1000, calls: 2 };
         });
         tokio::select! {
-            _ = embedder.embed(numbered(5), Urgency::Bulk) => panic!("{kind:?}: nobody answers"),
+            _ = embedder.embed(numbered(5), EmbeddingPriority::Bulk) => panic!("{kind:?}: nobody answers"),
             _ = fake.wait_until(|requests| requests.len() == 2) => {}
         }
         let all_closed = fake.wait_until(|seen| seen.iter().all(|call| call.ending == Ending::Closed)).await;

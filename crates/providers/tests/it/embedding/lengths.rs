@@ -1,6 +1,6 @@
 //! Texts that are too long, and none at all.
 
-use domain::{Embedder, Urgency};
+use domain::{Embedder, EmbeddingPriority};
 use testing::FakeModel;
 
 use super::{KINDS, Kind, check_vectors, embedder, numbered, plain};
@@ -11,7 +11,7 @@ async fn a_text_that_the_server_finds_too_long_is_cut_and_fails_no_other() {
     let embedder = embedder(Kind::OpenAi, &fake, "fake,longest=10", |settings| settings.token_limit = 10);
     let mut texts = numbered(8);
     texts[5] = "word ".repeat(25);
-    let vectors = embedder.embed(texts.clone(), Urgency::Bulk).await.unwrap();
+    let vectors = embedder.embed(texts.clone(), EmbeddingPriority::Bulk).await.unwrap();
     // At four bytes to a token ten tokens are eight of these words.
     texts[5] = "word ".repeat(8);
     check_vectors(&vectors, &texts);
@@ -23,7 +23,7 @@ async fn a_text_that_the_server_finds_too_long_is_cut_and_fails_no_other() {
 async fn a_text_that_stays_too_long_is_a_failure_in_the_end() {
     let fake = FakeModel::start().await;
     let embedder = embedder(Kind::OpenAi, &fake, "fake,longest=0", |settings| settings.token_limit = 10);
-    let failure = embedder.embed(vec!["word ".repeat(25)], Urgency::Bulk).await.unwrap_err();
+    let failure = embedder.embed(vec!["word ".repeat(25)], EmbeddingPriority::Bulk).await.unwrap_err();
     assert!(failure.message.contains("a text has more than 0 words"), "{failure}");
     assert_eq!(fake.embeddings().len(), 5, "whole, and at four, three, two and one bytes to a token");
 }
@@ -32,7 +32,8 @@ async fn a_text_that_stays_too_long_is_a_failure_in_the_end() {
 async fn ollama_cuts_long_texts_itself() {
     let fake = FakeModel::start().await;
     let embedder = plain(Kind::Ollama, &fake, "fake,longest=2");
-    let vectors = embedder.embed(vec!["one two three".to_owned()], Urgency::Query).await.unwrap();
+    let vectors =
+        embedder.embed(vec!["one two three".to_owned()], EmbeddingPriority::Interactive).await.unwrap();
     check_vectors(&vectors, &["one two".to_owned()]);
 }
 
@@ -41,9 +42,12 @@ async fn no_texts_need_no_call_and_an_empty_one_has_a_vector() {
     for kind in KINDS {
         let fake = FakeModel::start().await;
         let embedder = plain(kind, &fake, "fake");
-        assert_eq!(embedder.embed(Vec::new(), Urgency::Query).await.unwrap(), Vec::<Vec<f32>>::new());
+        assert_eq!(
+            embedder.embed(Vec::new(), EmbeddingPriority::Interactive).await.unwrap(),
+            Vec::<Vec<f32>>::new()
+        );
         assert_eq!(fake.embeddings().len(), 0, "{kind:?}");
-        embedder.embed(vec![String::new()], Urgency::Query).await.unwrap();
+        embedder.embed(vec![String::new()], EmbeddingPriority::Interactive).await.unwrap();
         assert_eq!(fake.embeddings()[0].texts(), [" "], "{kind:?}");
     }
 }

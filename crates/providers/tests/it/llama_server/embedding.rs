@@ -1,6 +1,6 @@
 //! Vectors of a real server.
 
-use domain::{Embedder, Urgency};
+use domain::{Embedder, EmbeddingPriority};
 use providers::RemoteEmbedder;
 
 use super::LlamaServer;
@@ -15,7 +15,7 @@ fn embedder(server: &LlamaServer) -> RemoteEmbedder {
 
 async fn embed(embedder: &RemoteEmbedder, texts: &[&str]) -> Vec<Vec<f32>> {
     let texts = texts.iter().map(|&text| text.to_owned()).collect();
-    embedder.embed(texts, Urgency::Bulk).await.unwrap()
+    embedder.embed(texts, EmbeddingPriority::Bulk).await.unwrap()
 }
 
 /// The cosine of two vectors of length one.

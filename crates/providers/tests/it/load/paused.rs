@@ -48,10 +48,10 @@ impl World {
         let before = first.failures();
         let look = || {
             let failures = first.failures() - before;
-            assert!(failures < 10 || breaker.standing().breaker_open, "{failures} failures");
+            assert!(failures < 10 || breaker.status().breaker_open, "{failures} failures");
         };
         self.load.go_on(Duration::from_secs(seconds), look).await;
-        assert!(self.breaker.standing().breaker_open);
+        assert!(self.breaker.status().breaker_open);
     }
 }
 
@@ -120,7 +120,7 @@ async fn a_provider_that_fails_slowly_or_says_nothing_is_left_alone_too() {
         world.go_on(2, Mood::answers()).await;
         world.first.set(mood);
         world.load.go_on(Duration::from_secs(120), || ()).await;
-        assert!(world.breaker.standing().breaker_open);
+        assert!(world.breaker.status().breaker_open);
         let late = Instant::now() - Duration::from_secs(30);
         let all = world.load.ends().await;
         assert!(all.iter().all(|asked| asked.took <= FIRST_TOKEN + ANSWER));

@@ -44,7 +44,7 @@ fn check_waits(all: &[Asked]) {
 /// Goes on until the first provider answers again.
 async fn recovers(load: &mut Load, breaker: &Breaker) {
     let since = Instant::now();
-    while breaker.standing().breaker_open {
+    while breaker.status().breaker_open {
         load.go_on(Duration::from_millis(100), || ()).await;
         assert!(since.elapsed() < CONNECT + OPEN + BUSY, "it recovers within its probe's time");
     }
@@ -65,7 +65,7 @@ async fn a_server_that_comes_and_goes_holds_nobody_up() {
 
     server.stop().await;
     load.go_on(Duration::from_millis(1_500), || ()).await;
-    assert!(breaker.standing().breaker_open);
+    assert!(breaker.status().breaker_open);
     let down = load.ends().await;
     assert!(down.iter().all(|asked| asked.by == "spare"));
     check_waits(&down);
@@ -76,7 +76,7 @@ async fn a_server_that_comes_and_goes_holds_nobody_up() {
     server.stop().await;
     let hole = BlackHole::open(address).await.unwrap();
     load.go_on(Duration::from_millis(2_000), || ()).await;
-    assert!(breaker.standing().breaker_open);
+    assert!(breaker.status().breaker_open);
     let down = load.ends().await;
     assert!(down.iter().all(|asked| asked.by == "spare"));
     check_waits(&down);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use domain::{
-    Accepted, CancelReason, Cause, ChunkId, Citation, DocumentId, Ended, Failure, FailureKind, FilterField,
-    FinishReason, MessageId, Model, Outcome, Passage, Passages, PromptId, Question, Scope, SessionId, Stage,
-    StageName, ToolCall, TraceId, Usage,
+    Accepted, CancelReason, ChunkId, Citation, DocumentId, EndCause, Ended, Failure, FailureKind,
+    FilterField, FinishReason, MessageId, ModelId, Outcome, Passage, PromptId, Question, RetrievedPassages,
+    SearchScope, SessionId, Stage, StageName, ToolCall, TraceId, Usage,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -17,9 +17,9 @@ use uuid::Uuid;
 
 use super::*;
 
-fn model() -> impl Strategy<Value = Model> {
+fn model() -> impl Strategy<Value = ModelId> {
     (".{0,10}", ".{0,10}")
-        .prop_map(|(provider, model)| Model { provider: provider.into(), model: model.into() })
+        .prop_map(|(provider, model)| ModelId { provider: provider.into(), model: model.into() })
 }
 
 fn question() -> impl Strategy<Value = Question> {
@@ -35,8 +35,8 @@ fn question() -> impl Strategy<Value = Question> {
     ];
     let filters = btree_map(field, btree_set(".{0,5}", 0..3), 0..4);
     let scope = prop_oneof![
-        filters.prop_map(Scope::Knowledge),
-        ".{0,50}".prop_map(|text| Scope::Selection(text.into())),
+        filters.prop_map(SearchScope::Knowledge),
+        ".{0,50}".prop_map(|text| SearchScope::Selection(text.into())),
     ];
     (".{0,50}", any::<u32>(), scope, option::of(0.0_f32..=1.0), option::of(".{0,10}")).prop_map(
         |(text, top_k, scope, threshold, provider)| Question { text, top_k, scope, threshold, provider },
@@ -82,17 +82,17 @@ fn ended() -> impl Strategy<Value = Step> {
         FailureKind::Internal,
     ]);
     let cause = select(vec![
-        Cause::Model,
-        Cause::Limit,
-        Cause::Client(CancelReason::UserInitiated),
-        Cause::Client(CancelReason::Timeout),
-        Cause::Client(CancelReason::Error),
-        Cause::Abandoned,
-        Cause::SessionEnded,
-        Cause::Drain,
-        Cause::Journal,
-        Cause::Recovery,
-        Cause::Bug,
+        EndCause::Model,
+        EndCause::Limit,
+        EndCause::Client(CancelReason::UserInitiated),
+        EndCause::Client(CancelReason::Timeout),
+        EndCause::Client(CancelReason::Error),
+        EndCause::Abandoned,
+        EndCause::SessionEnded,
+        EndCause::Drain,
+        EndCause::Journal,
+        EndCause::Recovery,
+        EndCause::Bug,
     ]);
     let wait = option::of(any::<u32>().prop_map(|millis| Duration::from_millis(millis.into())));
     let failure = (kind, ".{0,30}", wait).prop_map(|(kind, message, retry_after)| Failure {
@@ -157,7 +157,7 @@ fn passage() -> impl Strategy<Value = Passage> {
 
 fn passages() -> impl Strategy<Value = Step> {
     (any::<u32>(), vec(passage(), 0..4))
-        .prop_map(|(found, in_prompt)| Step::Passages(Box::new(Passages { found, in_prompt })))
+        .prop_map(|(found, in_prompt)| Step::Passages(Box::new(RetrievedPassages { found, in_prompt })))
 }
 
 fn citations() -> impl Strategy<Value = Step> {

@@ -1,6 +1,6 @@
 //! Who may run a prompt, under which key, and what becomes of its log.
 
-use domain::{CancelReason, Cause, Claim, FailureKind, NewPrompt, PromptId, PromptStatus, Run};
+use domain::{CancelReason, Claim, EndCause, FailureKind, NewPrompt, PromptId, PromptStatus, Run};
 
 use super::over_both_stores;
 use crate::world::{
@@ -89,14 +89,15 @@ async fn a_key_belongs_to_one_question_of_one_session(store: &impl Store) {
 }
 
 async fn a_key_starts_anew_after_what_may_be_retried_and_replays_everything_else(store: &impl Store) {
-    let client = Cause::Client(CancelReason::UserInitiated);
+    let client = EndCause::Client(CancelReason::UserInitiated);
     for ended in [done(), cancelled(client), failed(FailureKind::Refused), failed(FailureKind::Internal)] {
         let session = session(store, 0).await;
         let id = prompt_of(&ask(store, keyed(session, "why?", "key", 0), "because", ended.clone()).await);
         let outcome = claim(store, keyed(session, "why?", "key", 1)).await;
         assert!(matches!(outcome, Claim::Joined(joined) if joined == id), "{ended:?}: {outcome:?}");
     }
-    for ended in [failed(FailureKind::Died), failed(FailureKind::Interrupted), cancelled(Cause::Abandoned)] {
+    for ended in [failed(FailureKind::Died), failed(FailureKind::Interrupted), cancelled(EndCause::Abandoned)]
+    {
         let session = session(store, 0).await;
         let first = prompt_of(&ask(store, keyed(session, "why?", "key", 0), "becau", ended).await);
         let retry = start(store, keyed(session, "why?", "key", 1)).await;
@@ -145,7 +146,7 @@ async fn nothing_is_appended_to_a_prompt_that_does_not_run(store: &impl Store) {
     for prompt in [id, PromptId::new(at(0))] {
         let run = || Run { prompt, who: who() };
         let error = store.append(&run(), batch.clone()).await.unwrap_err();
-        assert!(error.0.contains(&prompt.to_string()), "{error}");
+        assert!(error.to_string().contains(&prompt.to_string()), "{error}");
         store.finish(run(), batch.clone()).await.unwrap_err();
     }
     assert_eq!(log_of(store, id).await, Some(log));
@@ -164,6 +165,6 @@ async fn nobody_sees_what_another_tenant_has(store: &impl Store) {
     assert!(matches!(store.claim(&stranger(), new_prompt(ours, "why?", 0)).await, Ok(Claim::SessionUnknown)));
     let listed = store.sessions(&stranger(), None, 9).await.unwrap();
     assert_eq!(listed.into_iter().map(|session| session.id).collect::<Vec<_>>(), [theirs]);
-    assert_eq!(store.prompts(&stranger(), domain::Which::default(), 9).await, Ok(vec![]));
+    assert_eq!(store.prompts(&stranger(), domain::PromptFilter::default(), 9).await, Ok(vec![]));
     assert_eq!(store.prompt(&who(), id).await.unwrap().unwrap().status, PromptStatus::Done);
 }

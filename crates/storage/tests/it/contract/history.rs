@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use domain::{
-    CancelReason, Cause, Exchange, FailureKind, Passages, Prompt, PromptId, PromptStatus, Scope, SessionId,
-    Step, Turn, Which,
+    CancelReason, EndCause, Exchange, FailureKind, Prompt, PromptFilter, PromptId, PromptStatus,
+    RetrievedPassages, SearchScope, SessionId, Step, Turn,
 };
 
 use super::over_both_stores;
@@ -35,7 +35,7 @@ fn turn(question: &str, answer: &str) -> Turn {
 
 async fn a_prompt_follows_the_last_turn_of_its_session(store: &impl Store) {
     let session = session(store, 0).await;
-    let client = Cause::Client(CancelReason::UserInitiated);
+    let client = EndCause::Client(CancelReason::UserInitiated);
     let first = ask(store, new_prompt(session, "one?", 1), "one", done()).await;
     let silent = ask(store, new_prompt(session, "two?", 2), "", failed(FailureKind::Died)).await;
     let cut = ask(store, new_prompt(session, "three?", 3), "thr", cancelled(client)).await;
@@ -72,11 +72,11 @@ async fn a_thread_is_walked_along_what_prompts_follow(store: &impl Store) {
 
 async fn a_conversation_is_what_was_said_with_what_it_rests_on(store: &impl Store) {
     let (one, other) = (session(store, 0).await, session(store, 0).await);
-    let client = Cause::Client(CancelReason::UserInitiated);
-    let found = Passages { found: 3, in_prompt: vec![selected("🙂", (5, 6), (1, 1))] };
+    let client = EndCause::Client(CancelReason::UserInitiated);
+    let found = RetrievedPassages { found: 3, in_prompt: vec![selected("🙂", (5, 6), (1, 1))] };
     let mut said = vec![ask(store, new_prompt(one, "plain?", 1), "plain", done()).await];
     let mut selecting = new_prompt(one, "selected?", 2);
-    selecting.accepted.question.scope = Scope::Selection("some 🙂 words".into());
+    selecting.accepted.question.scope = SearchScope::Selection("some 🙂 words".into());
     let mut running = start(store, selecting).await;
     running.note(store, Step::Passages(Box::new(found.clone()))).await;
     running.say(store, "cut sh").await;
@@ -89,10 +89,10 @@ async fn a_conversation_is_what_was_said_with_what_it_rests_on(store: &impl Stor
     let expected: Vec<_> = said.iter().map(|log| Exchange::of(log).unwrap()).collect();
     assert_eq!(exchanges, expected, "a pure function of the logs, the oldest first");
     assert_eq!(exchanges[0].turn, turn("plain?", "plain"));
-    assert_eq!((exchanges[0].asked_at, &exchanges[0].scope), (at(1), &Scope::default()));
+    assert_eq!((exchanges[0].asked_at, &exchanges[0].scope), (at(1), &SearchScope::default()));
     assert_eq!(exchanges[1].turn, turn("selected?", "cut sh"));
     assert_eq!((exchanges[1].asked_at, exchanges[1].answered_at), (at(2), at(3)));
-    assert_eq!(exchanges[1].scope, Scope::Selection("some 🙂 words".into()));
+    assert_eq!(exchanges[1].scope, SearchScope::Selection("some 🙂 words".into()));
     assert_eq!(exchanges[1].passages, found);
     assert_eq!(store.conversation(&who(), one, 1).await.unwrap(), expected[1..], "the newest");
     assert_eq!(store.conversation(&who(), one, 0).await.unwrap(), []);
@@ -129,10 +129,10 @@ async fn prompts_are_listed_the_newest_first_by_session_and_by_status(store: &im
     let (one, other) = (session(store, 0).await, session(store, 0).await);
     let first = prompt_of(&ask(store, new_prompt(one, "1?", 1), "a", done()).await);
     let second = prompt_of(&ask(store, new_prompt(other, "2?", 2), "", failed(FailureKind::Died)).await);
-    let third = prompt_of(&ask(store, new_prompt(one, "3?", 3), "", cancelled(Cause::Abandoned)).await);
+    let third = prompt_of(&ask(store, new_prompt(one, "3?", 3), "", cancelled(EndCause::Abandoned)).await);
     let fourth = start(store, new_prompt(other, "4?", 4)).await.id();
     let ids = async |session: Option<SessionId>, status, limit| -> Vec<PromptId> {
-        let prompts = store.prompts(&who(), Which { session, status }, limit).await.unwrap();
+        let prompts = store.prompts(&who(), PromptFilter { session, status }, limit).await.unwrap();
         prompts.into_iter().map(|prompt| prompt.id).collect()
     };
     assert_eq!(ids(None, None, 9).await, [fourth, third, second, first]);
@@ -192,7 +192,7 @@ async fn what_is_old_is_forgotten_slice_by_slice_and_nothing_else(store: &impl S
     let (mut slices, mut expired) = (Vec::new(), Vec::new());
     loop {
         let began = Instant::now();
-        let forgotten = store.forget_before(at(500)).await.unwrap();
+        let forgotten = store.delete_older_than(at(500)).await.unwrap();
         slices.push(began.elapsed());
         expired.extend(forgotten.expired);
         assert!(slices.len() < 1_000, "it ends");

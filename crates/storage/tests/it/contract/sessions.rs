@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{CancelReason, Cause, Ending, FailureKind, NewSession, Session, SessionEnd, SessionId};
+use domain::{CancelReason, EndCause, EndedSession, FailureKind, NewSession, Session, SessionEnd, SessionId};
 
 use super::over_both_stores;
 use crate::world::{
@@ -48,7 +48,8 @@ async fn a_session_that_is_made_again_stays_as_it_is(store: &impl Store) {
 async fn a_session_counts_its_prompts_and_the_tokens_of_those_that_ended(store: &impl Store) {
     let session = session(store, 0).await;
     ask(store, new_prompt(session, "one?", 1), "a b c", done()).await;
-    ask(store, new_prompt(session, "two?", 2), "d e", cancelled(Cause::Client(CancelReason::Timeout))).await;
+    ask(store, new_prompt(session, "two?", 2), "d e", cancelled(EndCause::Client(CancelReason::Timeout)))
+        .await;
     ask(store, new_prompt(session, "three?", 3), "", failed(FailureKind::Died)).await;
     let mut running = start(store, new_prompt(session, "four?", 4)).await;
     running.say(store, "not yet").await;
@@ -99,10 +100,10 @@ async fn a_session_ends_once_and_says_what_ran_in_it(store: &impl Store) {
     let (idle, busy) = (session(store, 0).await, session(store, 0).await);
     let running = start(store, new_prompt(busy, "why?", 0)).await;
     let id = running.id();
-    assert_eq!(store.end(&who(), idle).await, Ok(Some(Ending { running: None, is_first: true })));
-    assert_eq!(store.end(&who(), busy).await, Ok(Some(Ending { running: Some(id), is_first: true })));
-    running.end(store, cancelled(Cause::SessionEnded), 1).await;
-    assert_eq!(store.end(&who(), busy).await, Ok(Some(Ending { running: None, is_first: false })));
+    assert_eq!(store.end(&who(), idle).await, Ok(Some(EndedSession { running: None, is_first: true })));
+    assert_eq!(store.end(&who(), busy).await, Ok(Some(EndedSession { running: Some(id), is_first: true })));
+    running.end(store, cancelled(EndCause::SessionEnded), 1).await;
+    assert_eq!(store.end(&who(), busy).await, Ok(Some(EndedSession { running: None, is_first: false })));
     assert_eq!(find(store, idle).await.ended, Some(SessionEnd::Completed));
     assert_eq!(find(store, busy).await.ended, Some(SessionEnd::Cancelled), "the first end holds");
     assert_eq!(store.end(&who(), SessionId::new(at(0))).await, Ok(None));

@@ -1,6 +1,6 @@
 //! Disks that are full, or that cannot be written to.
 
-use domain::{History, Journal, PromptStatus, StorageError, Which};
+use domain::{History, Journal, PromptFilter, PromptStatus};
 use rusqlite::Connection;
 use storage::{Durability, Durable};
 
@@ -28,7 +28,7 @@ async fn check_a_disk_that_fills_up(durability: Durability) {
     for mut prompt in running {
         let long = "word ".repeat(2_000);
         let refused = prompt.try_to_say(&store, &long).await.unwrap_err();
-        assert!(refused.0.starts_with("the journal cannot be written: No space left"), "{refused}");
+        assert!(refused.to_string().starts_with("the journal cannot be written: No space left"), "{refused}");
         let (log, _) = prompt.try_to_end(&store, done(), 1).await;
         assert_eq!(
             log_of(&store, prompt_of(&log)).await.as_ref(),
@@ -39,13 +39,16 @@ async fn check_a_disk_that_fills_up(durability: Durability) {
     }
     for _ in 0..3 {
         let refused = store.claim(&who(), new_prompt(idle, "now?", 1)).await.unwrap_err();
-        assert!(refused.0.contains("full") || refused.0.contains("No space left"), "{refused}");
+        assert!(
+            refused.to_string().contains("full") || refused.to_string().contains("No space left"),
+            "{refused}"
+        );
     }
     assert_eq!(log_of(&store, prompt_of(&before)).await.as_ref(), Some(&before), "reading goes on");
 
     disk.free();
     let after = ask(&store, new_prompt(idle, "and now?", 2), "fine", done()).await;
-    let in_flight = Which { session: None, status: Some(PromptStatus::InFlight) };
+    let in_flight = PromptFilter { session: None, status: Some(PromptStatus::InFlight) };
     assert_eq!(store.prompts(&who(), in_flight, 9).await, Ok(vec![]), "every end was taken");
     drop(store);
     let store = folder.open(3);
@@ -91,7 +94,7 @@ async fn a_process_that_dies_on_a_full_disk_loses_nothing_that_was_seen() {
     drop(store);
     match Durable::open(&folder.settings, at(1)) {
         Ok(store) => drop(store),
-        Err(StorageError(message)) => assert!(message.contains("full"), "{message}"),
+        Err(error) => assert!(error.to_string().contains("full"), "{error}"),
     }
     disk.free();
     let log = log_of(&folder.open(2), running.id()).await.unwrap();
@@ -115,9 +118,8 @@ async fn a_folder_that_is_read_only_does_not_open_says_why_and_opens_when_it_is_
     let before = folder.names();
 
     disk.set_read_only(true);
-    let Err(StorageError(message)) = Durable::open(&folder.settings, at(1)) else {
-        panic!("it is read-only")
-    };
+    let Err(error) = Durable::open(&folder.settings, at(1)) else { panic!("it is read-only") };
+    let message = error.to_string();
     assert!(message.contains(disk.path().to_str().unwrap()), "{message}");
     assert!(message.contains("Read-only file system"), "{message}");
     assert_eq!(folder.names(), before);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use domain::{Claim, History, Journal, PromptStatus, Sessions, StorageError, Which};
+use domain::{Claim, History, Journal, PromptFilter, PromptStatus, Sessions, StorageError};
 use rusqlite::Connection;
 use tokio::task::JoinSet;
 
@@ -21,7 +21,7 @@ fn lock(folder: &Folder) -> Connection {
 }
 
 fn check_that_it_says_so<T: std::fmt::Debug>(result: Result<T, StorageError>) {
-    assert_eq!(result.unwrap_err(), StorageError(LOCKED.to_owned()));
+    assert_eq!(result.unwrap_err(), StorageError::other(LOCKED.to_owned()));
 }
 
 #[tokio::test]
@@ -72,7 +72,8 @@ async fn an_end_that_finds_the_lock_waits_and_what_readers_were_told_is_what_is_
 
     assert_eq!(log_of(&store, id).await.as_ref(), Some(&told), "it has ended for everybody");
     assert_eq!(store.prompt(&who(), id).await.unwrap().unwrap().status, PromptStatus::Error);
-    let listed = async |status| store.prompts(&who(), Which { session: None, status: Some(status) }, 9).await;
+    let listed =
+        async |status| store.prompts(&who(), PromptFilter { session: None, status: Some(status) }, 9).await;
     assert_eq!(listed(PromptStatus::InFlight).await, Ok(vec![]));
     check_that_it_says_so(store.mend().await);
     check_that_it_says_so(store.claim(&who(), new_prompt(session, "what?", 1)).await);
@@ -116,9 +117,8 @@ async fn a_folder_whose_database_is_locked_does_not_open_and_nothing_in_it_is_to
     drop(store);
     let lock = lock(&folder);
     let before = folder.segments();
-    let Err(StorageError(message)) = storage::Durable::open(&folder.settings, at(1)) else {
-        panic!("locked")
-    };
+    let Err(error) = storage::Durable::open(&folder.settings, at(1)) else { panic!("locked") };
+    let message = error.to_string();
     assert!(message.ends_with(LOCKED), "{message}");
     assert_eq!(folder.segments(), before);
     drop(lock);

@@ -1,6 +1,8 @@
 //! What the catalog promises, on disk and in memory.
 
-use domain::{Catalog, Chunk, ChunkKind, Filed, Filing, Known, NewDocument, Piece, Principal, StorageError};
+use domain::{
+    Catalog, Chunk, ChunkKind, KnownFile, NewDocument, Principal, PutOutcome, StoredChunk, StoredDocument,
+};
 use storage::Knowledge;
 
 use super::library::{MODEL, digested, document, document_at, embed, open, place, put, revision, vector_of};
@@ -57,26 +59,31 @@ fn rich() -> NewDocument {
     digested(new)
 }
 
-async fn find(knowledge: &Knowledge, new: &NewDocument) -> Option<Filed> {
+async fn find(knowledge: &Knowledge, new: &NewDocument) -> Option<StoredDocument> {
     knowledge.document(&who(), new.document.id).await.unwrap()
 }
 
-async fn pieces(knowledge: &Knowledge, new: &NewDocument) -> Vec<Piece> {
+async fn pieces(knowledge: &Knowledge, new: &NewDocument) -> Vec<StoredChunk> {
     let ids: Vec<_> = new.chunks.iter().map(|chunk| chunk.id).collect();
     knowledge.pieces(&who(), &ids).await.unwrap()
 }
 
 async fn a_document_comes_back_as_it_was_filed(knowledge: &Knowledge) {
     let new = rich();
-    assert_eq!(put(knowledge, &new).await, Filing::Added);
+    assert_eq!(put(knowledge, &new).await, PutOutcome::Added);
     let filed = find(knowledge, &new).await.unwrap();
     assert_eq!(
         filed,
-        Filed { document: new.document.clone(), created_at: at(7), updated_at: at(7), chunk_count: 2 }
+        StoredDocument {
+            document: new.document.clone(),
+            created_at: at(7),
+            updated_at: at(7),
+            chunk_count: 2
+        }
     );
     let mut bare = new.document.clone();
     bare.text.clear();
-    let piece = |chunk: &Chunk, text: &str, before: &str| Piece {
+    let piece = |chunk: &Chunk, text: &str, before: &str| StoredChunk {
         chunk: chunk.clone(),
         text: text.to_owned(),
         before: before.to_owned(),
@@ -95,7 +102,7 @@ async fn a_document_that_did_not_change_is_left_alone_and_takes_no_revision(know
     let before = revision(knowledge).await;
     let mut later = new.clone();
     later.at = at(100);
-    assert_eq!(put(knowledge, &later).await, Filing::Unchanged);
+    assert_eq!(put(knowledge, &later).await, PutOutcome::Unchanged);
     assert_eq!(find(knowledge, &new).await.unwrap().updated_at, at(7));
     assert_eq!(revision(knowledge).await, before);
     assert_eq!(knowledge.remove(&who(), &[place("nowhere").document()]).await, Ok(0));
@@ -103,7 +110,7 @@ async fn a_document_that_did_not_change_is_left_alone_and_takes_no_revision(know
     assert_eq!(revision(knowledge).await, before);
 
     let both = vec![later, document("new", &["text"])];
-    assert_eq!(knowledge.put(&who(), both).await.unwrap(), [Filing::Unchanged, Filing::Added]);
+    assert_eq!(knowledge.put(&who(), both).await.unwrap(), [PutOutcome::Unchanged, PutOutcome::Added]);
     assert_eq!(revision(knowledge).await, before + 1);
 }
 
@@ -115,7 +122,7 @@ async fn a_document_that_is_replaced_keeps_the_vectors_of_what_it_still_says(kno
     let mut second = document_at(place("a"), &["moved", "kept", "added"], 2);
     second.document.title = "Anew".into();
     let second = digested(second);
-    assert_eq!(put(knowledge, &second).await, Filing::Replaced);
+    assert_eq!(put(knowledge, &second).await, PutOutcome::Replaced);
 
     let filed = find(knowledge, &second).await.unwrap();
     assert_eq!((filed.created_at, filed.updated_at, filed.chunk_count), (at(1), at(2), 3));
@@ -165,7 +172,7 @@ async fn a_removed_document_is_gone_with_all_it_had(knowledge: &Knowledge) {
     let mut expected: Vec<_> = gone.chunks.iter().map(|chunk| (who(), chunk.id)).collect();
     expected.sort();
     assert_eq!(removed, expected);
-    assert_eq!(put(knowledge, &gone).await, Filing::Added);
+    assert_eq!(put(knowledge, &gone).await, PutOutcome::Added);
     assert_eq!(knowledge.unembedded(MODEL, 9).await.unwrap().len(), 2, "its vectors are gone, too");
 }
 
@@ -199,7 +206,7 @@ async fn a_root_is_known_by_its_paths_and_digests(knowledge: &Knowledge) {
     elsewhere.collection = "other".into();
     let elsewhere = document_at(elsewhere, &["three"], 0);
     knowledge.put(&who(), vec![b.clone(), a.clone(), elsewhere]).await.unwrap();
-    let known = |new: &NewDocument| Known {
+    let known = |new: &NewDocument| KnownFile {
         file_path: new.document.place.file_path.clone(),
         document: new.document.id,
         digest: new.digest,
@@ -238,7 +245,7 @@ async fn nobody_sees_what_another_tenant_has(knowledge: &Knowledge) {
     assert_eq!(find(knowledge, &ours).await.unwrap().document, ours.document);
     let (page, count) = knowledge.documents(&stranger(), None, 0, 9).await.unwrap();
     assert_eq!((page.len(), count), (1, 1));
-    let texts = |pieces: Vec<Piece>| pieces.into_iter().map(|piece| piece.text).collect::<Vec<_>>();
+    let texts = |pieces: Vec<StoredChunk>| pieces.into_iter().map(|piece| piece.text).collect::<Vec<_>>();
     let asked = [ours.chunks[0].id, theirs.chunks[0].id, ours.chunks[1].id];
     assert_eq!(texts(knowledge.pieces(&who(), &asked).await.unwrap()), ["ours", "both"]);
     assert_eq!(texts(knowledge.pieces(&stranger(), &asked).await.unwrap()), ["theirs", "both"]);
@@ -253,11 +260,11 @@ async fn what_is_filed_together_is_filed_wholly_or_not_at_all(knowledge: &Knowle
     let before = revision(knowledge).await;
     let mut outside = document("outside", &["text"]);
     outside.chunks[0].bytes.end += 100;
-    let StorageError(message) = knowledge.put(&who(), vec![good.clone(), outside]).await.unwrap_err();
+    let message = knowledge.put(&who(), vec![good.clone(), outside]).await.unwrap_err().to_string();
     assert!(message.starts_with("outside: chunk") && message.contains("no piece"), "{message}");
     let mut twice = document("twice", &["text"]);
     twice.chunks.push(twice.chunks[0].clone());
-    let StorageError(message) = knowledge.put(&who(), vec![good.clone(), twice]).await.unwrap_err();
+    let message = knowledge.put(&who(), vec![good.clone(), twice]).await.unwrap_err().to_string();
     assert!(message.starts_with("twice: two of its chunks"), "{message}");
     assert_eq!(find(knowledge, &good).await, None);
     assert_eq!(revision(knowledge).await, before);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use domain::{Catalog, StorageError};
+use domain::Catalog;
 use rusqlite::Connection;
 use storage::{Durability, Knowledge};
 
@@ -79,7 +79,7 @@ fn of_many_who_open_a_damaged_file_at_once_one_sets_it_aside() {
         let refused: Vec<_> = openers.into_iter().filter_map(|opener| opener.join().unwrap()).collect();
         assert!(refused.len() < 4, "{refused:?}");
         assert!(
-            refused.iter().all(|error| error.0.contains("another process is setting it aside")),
+            refused.iter().all(|error| error.to_string().contains("another process is setting it aside")),
             "{refused:?}"
         );
         assert_eq!(aside(folder.path()).len(), 1);
@@ -100,11 +100,11 @@ async fn damage_that_shows_later_is_an_error_and_the_next_start_sets_the_file_as
     fs::write(&path, &bytes).unwrap();
 
     let knowledge = open(folder.path());
-    let StorageError(message) = knowledge.document(&who(), new.document.id).await.unwrap_err();
+    let message = knowledge.document(&who(), new.document.id).await.unwrap_err().to_string();
     assert!(message.starts_with("knowledge.db: ") && message.contains("damaged"), "{message}");
     assert_eq!(knowledge.documents(&who(), None, 0, 9).await.unwrap().1, 1, "the rest goes on");
     let beside = open(folder.path());
-    let StorageError(message) = knowledge.put(&who(), vec![document("b", &["text"])]).await.unwrap_err();
+    let message = knowledge.put(&who(), vec![document("b", &["text"])]).await.unwrap_err().to_string();
     assert!(message.contains("set aside") && message.contains("restart"), "{message}");
     put(&beside, &document("b", &["text"])).await;
     assert_eq!(aside(folder.path()).len(), 1);
@@ -121,7 +121,7 @@ async fn a_full_disk_refuses_and_loses_nothing_until_there_is_room() {
     put(&knowledge, &before).await;
     disk.fill();
     let large = document("large", &[&"word ".repeat(100_000)]);
-    let StorageError(message) = knowledge.put(&who(), vec![large.clone()]).await.unwrap_err();
+    let message = knowledge.put(&who(), vec![large.clone()]).await.unwrap_err().to_string();
     assert!(message.starts_with("knowledge.db: ") && message.contains("make room"), "{message}");
     assert!(knowledge.document(&who(), before.document.id).await.unwrap().is_some(), "reading goes on");
     disk.free();
@@ -135,8 +135,7 @@ fn a_folder_that_cannot_be_made_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, "no folder").unwrap();
-    let Err(StorageError(message)) = Knowledge::open(&path, Durability::Power) else {
-        panic!("it is a file")
-    };
+    let Err(error) = Knowledge::open(&path, Durability::Power) else { panic!("it is a file") };
+    let message = error.to_string();
     assert!(message.starts_with(path.to_str().unwrap()), "{message}");
 }

@@ -96,7 +96,7 @@ async fn a_path_is_compared_with_globs() {
         check(&knowledge, &[filter(FilterField::FilePath, globs)], expected).await;
     }
     let broken = filter(FilterField::FilePath, &["src/["]);
-    assert!(knowledge.matching(&who(), &broken).await.unwrap_err().0.contains("no glob"));
+    assert!(knowledge.matching(&who(), &broken).await.unwrap_err().to_string().contains("no glob"));
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Catalog, Changes, ChunkId, DocumentId, Filing, Indexed, NewDocument, Principal};
+use domain::{
+    Catalog, CatalogChanges, ChunkId, DocumentId, IndexedChunk, NewDocument, Principal, PutOutcome,
+};
 use proptest::prelude::*;
 use storage::Knowledge;
 
@@ -46,7 +48,7 @@ struct Model {
 }
 
 impl Model {
-    fn put(&mut self, who: &Principal, new: &NewDocument) -> Filing {
+    fn put(&mut self, who: &Principal, new: &NewDocument) -> PutOutcome {
         let name = (who.clone(), new.document.id);
         let before = self.documents.insert(name.clone(), new.clone());
         let ids: BTreeSet<_> = new.chunks.iter().map(|chunk| chunk.id).collect();
@@ -56,9 +58,9 @@ impl Model {
         }
         self.versions.entry(name).or_default().insert(ids);
         match before {
-            None => Filing::Added,
-            Some(before) if before.digest == new.digest => Filing::Unchanged,
-            Some(_) => Filing::Replaced,
+            None => PutOutcome::Added,
+            Some(before) if before.digest == new.digest => PutOutcome::Unchanged,
+            Some(_) => PutOutcome::Replaced,
         }
     }
 
@@ -71,13 +73,13 @@ impl Model {
     }
 
     /// All chunks, as whoever follows must have them.
-    fn indexed(&self) -> BTreeMap<(Principal, ChunkId), Indexed> {
+    fn indexed(&self) -> BTreeMap<(Principal, ChunkId), IndexedChunk> {
         let chunks = self.documents.iter().flat_map(|((who, _), new)| {
             new.chunks.iter().map(move |chunk| ((who.clone(), chunk.id), new, chunk))
         });
         chunks
             .map(|(name, new, chunk)| {
-                let indexed = Indexed {
+                let indexed = IndexedChunk {
                     who: name.0.clone(),
                     chunk: chunk.id,
                     document: new.document.id,
@@ -98,14 +100,14 @@ impl Model {
 #[derive(Default)]
 struct Follower {
     revision: u64,
-    chunks: BTreeMap<(Principal, ChunkId), Indexed>,
+    chunks: BTreeMap<(Principal, ChunkId), IndexedChunk>,
 }
 
 impl Follower {
     /// Takes in one answer, and tells whether there is more.
     async fn poll(&mut self, knowledge: &Knowledge, limit: usize) -> bool {
         let changes = knowledge.changes_since(self.revision, MODEL, limit).await.unwrap();
-        let Changes { revision, more, removed, added } = changes;
+        let CatalogChanges { revision, more, removed, added } = changes;
         assert!(revision >= self.revision && (revision > self.revision || !more), "it gets on");
         let told: BTreeSet<_> = added.iter().map(|chunk| (chunk.who.clone(), chunk.chunk)).collect();
         assert_eq!(told.len(), added.len(), "each chunk is told once");
@@ -229,6 +231,6 @@ async fn whoever_followed_another_catalog_begins_anew() {
     let latest = revision(&knowledge).await.max(revision(&other).await);
     for unknown in [1, latest + 1_000_000] {
         let changes = knowledge.changes_since(unknown, MODEL, 9).await.unwrap();
-        assert_eq!(changes, Changes { more: true, ..Changes::default() });
+        assert_eq!(changes, CatalogChanges { more: true, ..CatalogChanges::default() });
     }
 }

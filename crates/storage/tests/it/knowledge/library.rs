@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use domain::{Catalog, Chunk, ChunkId, ChunkKind, Document, Filing, NewDocument, Place, Source, Unembedded};
+use domain::{
+    Catalog, Chunk, ChunkId, ChunkKind, Document, DocumentLocation, NewDocument, PutOutcome, SourceKind,
+    UnembeddedChunk,
+};
 use rusqlite::Connection;
 use storage::{Durability, Knowledge};
 use uuid::Uuid;
@@ -16,18 +19,22 @@ pub(crate) fn open(folder: &Path) -> Knowledge {
     Knowledge::open(folder, Durability::Process).expect("a sound folder opens")
 }
 
-pub(crate) fn place(path: &str) -> Place {
-    Place { collection: "default".into(), repo_url: "https://example.org/it".into(), file_path: path.into() }
+pub(crate) fn place(path: &str) -> DocumentLocation {
+    DocumentLocation {
+        collection: "default".into(),
+        repo_url: "https://example.org/it".into(),
+        file_path: path.into(),
+    }
 }
 
 /// A document at a place, one chunk a paragraph, filed so many seconds after the tests began.
-pub(crate) fn document_at(place: Place, paragraphs: &[&str], seconds: u64) -> NewDocument {
+pub(crate) fn document_at(place: DocumentLocation, paragraphs: &[&str], seconds: u64) -> NewDocument {
     let text = paragraphs.iter().map(|paragraph| format!("{paragraph}\n")).collect::<String>();
     let document = Document {
         id: place.document(),
         title: format!("About {}", place.file_path),
         place,
-        source: Source::Folder,
+        source: SourceKind::Folder,
         language: None,
         url: None,
         module: None,
@@ -68,7 +75,7 @@ pub(crate) fn digested(mut new: NewDocument) -> NewDocument {
 }
 
 /// Files one document.
-pub(crate) async fn put(knowledge: &Knowledge, new: &NewDocument) -> Filing {
+pub(crate) async fn put(knowledge: &Knowledge, new: &NewDocument) -> PutOutcome {
     let filings = knowledge.put(&who(), vec![new.clone()]).await.expect("a sound catalog takes a document");
     assert_eq!(filings.len(), 1);
     filings[0]
@@ -80,7 +87,7 @@ pub(crate) fn vector_of(chunk: ChunkId) -> Vec<f32> {
 }
 
 /// Gives some chunks that lack a vector one, and tells which.
-pub(crate) async fn embed(knowledge: &Knowledge, limit: usize) -> Vec<Unembedded> {
+pub(crate) async fn embed(knowledge: &Knowledge, limit: usize) -> Vec<UnembeddedChunk> {
     let missing = knowledge.unembedded(MODEL, limit).await.expect("a sound catalog reads");
     let vectors = missing.iter().map(|missing| (missing.clone(), vector_of(missing.chunk))).collect();
     knowledge.put_vectors(MODEL, vectors).await.expect("a sound catalog takes vectors");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use domain::{Catalog, Filing};
+use domain::{Catalog, PutOutcome};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ async fn two_who_write_at_once_lose_nothing_and_share_the_revisions() {
         writers.spawn(async move {
             for number in 0..documents {
                 let path = format!("{writer}/{number}");
-                assert_eq!(put(&knowledge, &document(&path, &["one", "two"])).await, Filing::Added);
+                assert_eq!(put(&knowledge, &document(&path, &["one", "two"])).await, PutOutcome::Added);
                 // Both write this one.
                 let shared = document("shared", &[&path]);
                 put(&knowledge, &shared).await;
