@@ -1,4 +1,4 @@
-//! What a client asks, once a dialect has decoded it, and why it may be refused.
+//! What a client asks for, decoded from any dialect, and why a call is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,32 +8,32 @@ use std::time::Duration;
 
 use crate::{PromptId, SessionId, StorageError, TraceId};
 
-/// How many passages may be asked for.
+/// The accepted numbers of requested passages.
 pub const TOP_K: RangeInclusive<u32> = 1..=20;
 
-/// The longest idempotency key.
+/// Maximum length of an idempotency key, in characters.
 pub const MAX_KEY_CHARS: usize = 200;
 
-/// A request to answer a question, in any dialect.
+/// A request to answer a question, independent of the dialect it came in.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// The session it belongs to.
+    /// The session to ask in.
     pub session: SessionId,
-    /// What is done if that session is not there, or was idle too long.
+    /// What to do if that session is missing or expired.
     pub session_policy: SessionPolicy,
     /// What is asked.
     pub question: Question,
-    /// What is done if nothing is found for it.
+    /// What to do if retrieval finds nothing.
     pub when_nothing_found: WhenNothingFound,
-    /// What becomes of the prompt when its client leaves.
+    /// What to do when the last reader of the answer disconnects.
     pub on_disconnect: OnDisconnect,
-    /// A retry with the same key joins the prompt that has it.
+    /// The client's idempotency key. A retry with the same key joins the prompt that was started with it.
     pub key: Option<String>,
-    /// The trace of the request.
+    /// The trace of the request, for logs and error bodies.
     pub trace: TraceId,
 }
 
-/// PromptFilter sessions a question may be asked in. One that was ended takes none.
+/// Which sessions a question may be asked in. A session that was ended accepts none under any policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionPolicy {
     /// The session must exist and must not have expired.
@@ -44,7 +44,7 @@ pub enum SessionPolicy {
     CreateIfMissing,
 }
 
-/// What becomes of a prompt when its last reader leaves.
+/// What to do with a prompt when its last reader disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDisconnect {
     /// The prompt keeps running for the resume window, so that the reader can reconnect.
@@ -53,36 +53,36 @@ pub enum OnDisconnect {
     Cancel,
 }
 
-/// What is done with a question for which nothing is found.
+/// What to do with a question for which retrieval finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNothingFound {
-    /// The model is asked, and told that nothing was found.
+    /// Call the model, with an instruction that says that nothing was found.
     Answer,
-    /// It is said in a fixed sentence, and no model is asked.
+    /// Answer with a fixed sentence, without a model call.
     SaySo,
 }
 
-/// What is asked. Two requests with one key are the same request if their questions are equal.
+/// A question and how to answer it. A retry with the same idempotency key must carry an equal question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// The words.
+    /// The user's text.
     pub text: String,
-    /// How many passages to find.
+    /// Maximum number of passages in the prompt, within [`TOP_K`].
     pub top_k: u32,
-    /// Where to look for them.
+    /// Where to search for passages.
     pub scope: SearchScope,
-    /// RetrievedPassages whose cosine with the question is less are left out.
+    /// Minimum cosine of question and passage; passages below it are left out.
     pub threshold: Option<f32>,
-    /// The one provider to ask, instead of the configured order.
+    /// The name of the one provider to call, instead of the configured fallback order.
     pub provider: Option<String>,
 }
 
-/// Where passages are looked for.
+/// Where passages are searched for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SearchScope {
-    /// In what of the knowledge base passes these filters.
+    /// In the documents of the knowledge base that match these filters.
     Knowledge(Filters),
-    /// In this text, which came with the question, and nowhere else.
+    /// In this text only, which the client sent with the question.
     Selection(Arc<str>),
 }
 
@@ -93,68 +93,70 @@ impl Default for SearchScope {
     }
 }
 
-/// PromptFilter documents may be found: every field must match, by any of its values.
+/// Which documents are searched. A document matches if every field matches, and a field matches if any of its
+/// values does.
 pub type Filters = BTreeMap<FilterField, BTreeSet<String>>;
 
-/// What of a document a filter looks at.
+/// The property of a document or chunk that a filter compares.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FilterField {
-    /// The repository.
+    /// The repository, or other root, of the document.
     RepoUrl,
-    /// The path in it; a glob.
+    /// The path within the repository; the value is a glob pattern.
     FilePath,
-    /// The programming language.
+    /// The programming language of the document.
     Language,
-    /// The collection.
+    /// The collection that holds the document.
     Collection,
-    /// The title.
+    /// The title of the document.
     Title,
-    /// Where a reader can open it.
+    /// The address at which a reader can open the document.
     SourceUrl,
-    /// The innermost heading above a chunk.
+    /// The innermost heading above the chunk.
     SectionHeading,
-    /// A metadata entry.
+    /// The metadata entry with this name.
     Metadata(String),
 }
 
-/// Why a client cancels.
+/// Why a client cancels a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelReason {
-    /// A person pressed the button; the default.
+    /// The user pressed stop; the default.
     UserInitiated,
-    /// The client would not wait any longer.
+    /// The client's own timeout elapsed.
     Timeout,
-    /// Something failed on the client's side.
+    /// The client failed.
     Error,
 }
 
-/// Why a call was refused at the door. Each dialect maps it to a status and a body in one table.
+/// Why a call was rejected before any work began. Each dialect maps the variants to statuses and bodies in
+/// one table.
 #[derive(Clone, Debug)]
 pub enum Rejection {
-    /// Something in the request is wrong; the message says what and what is allowed.
+    /// The request is malformed; the message says what is wrong and what is allowed.
     Invalid(String),
-    /// No such session.
+    /// The session does not exist.
     SessionNotFound,
-    /// The session that was to be asked in is unknown, has ended or has expired.
+    /// The session to ask in does not exist, has ended or has expired.
     SessionNotUsable,
-    /// No such prompt, or it has ended where a running one is needed.
+    /// The prompt does not exist, or has ended and the call needs a running one.
     PromptNotFound,
-    /// The session's running prompt must end first.
+    /// The session has a running prompt, and runs one at a time.
     PromptInFlight(PromptId),
-    /// The key belongs to another request.
+    /// The idempotency key belongs to a prompt with a different question.
     KeyReused,
-    /// No room; asking again after that long may help.
+    /// A queue or a bound is full; a retry after the given time may succeed.
     Overloaded {
         /// What is full.
         message: String,
-        /// When to ask again.
+        /// Suggested delay before the next attempt.
         retry_after: Duration,
     },
-    /// The server is stopping.
+    /// The server is shutting down.
     Stopping,
-    /// Storage takes no new work.
+    /// The store accepts no writes; the message says why.
     StorageUnavailable(String),
-    /// A bug of ours.
+    /// A bug in the server.
     Internal(String),
 }
 

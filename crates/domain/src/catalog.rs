@@ -1,29 +1,33 @@
-//! The catalog: the truth about documents. Whatever is searched is derived from it.
+//! The catalog of documents: the source of truth, from which the search index is derived.
 
 use async_trait::async_trait;
 
 use crate::{Chunk, ChunkId, Document, DocumentId, Filters, Passage, Principal, StorageError, Timestamp};
 
-/// Keeps documents, their chunks and the chunks' vectors. Every change has a revision, which is counted up in
-/// the transaction that makes the change.
+/// Stores documents, their chunks and the chunks' vectors.
+///
+/// Every write has a revision, a counter that is increased in the transaction of the write, so that an index
+/// can follow the catalog with [`Catalog::changes_since`].
 #[async_trait]
 pub trait Catalog: Send + Sync {
-    /// Files documents, all or none, and tells what became of each. One that is there is replaced; its chunks
-    /// that did not change keep their vectors. One with the same digest stays as it is.
+    /// Stores documents in one transaction, and returns one outcome per document, in order. A document that
+    /// exists is replaced; its unchanged chunks keep their vectors. One with an equal digest is left as it
+    /// is.
     async fn put(
         &self,
         who: &Principal,
         documents: Vec<NewDocument>,
     ) -> Result<Vec<PutOutcome>, StorageError>;
 
-    /// Removes documents, and tells how many there were.
+    /// Removes documents and returns how many existed.
     async fn remove(&self, who: &Principal, documents: &[DocumentId]) -> Result<u64, StorageError>;
 
-    /// A document.
+    /// The document with this id, with its text.
     async fn document(&self, who: &Principal, id: DocumentId)
     -> Result<Option<StoredDocument>, StorageError>;
 
-    /// Documents without their texts, of one root or of all, the newest first; and how many there are.
+    /// A page of documents without their texts, the newest first, of one repository or of all; and the total
+    /// number.
     async fn documents(
         &self,
         who: &Principal,
@@ -32,10 +36,11 @@ pub trait Catalog: Send + Sync {
         limit: usize,
     ) -> Result<(Vec<StoredDocument>, u64), StorageError>;
 
-    /// The collections by name, and how many documents each has.
+    /// The collections by name, each with its number of documents.
     async fn collections(&self, who: &Principal) -> Result<Vec<(String, u64)>, StorageError>;
 
-    /// What is known of a root in a collection, so that only what changed is read again.
+    /// The stored files of one repository in a collection with their digests, so that an ingest skips
+    /// unchanged files and removes vanished ones.
     async fn known(
         &self,
         who: &Principal,
@@ -43,16 +48,16 @@ pub trait Catalog: Send + Sync {
         repo_url: &str,
     ) -> Result<Vec<KnownFile>, StorageError>;
 
-    /// What passes filters.
+    /// Resolves filters to documents and chunks.
     async fn matching(&self, who: &Principal, filters: &Filters) -> Result<FilterMatches, StorageError>;
 
-    /// Chunks with their documents, for passages; those that are gone are left out.
+    /// The chunks with their documents, to build passages from. Chunks that no longer exist are left out.
     async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError>;
 
-    /// Some chunks, of every tenant, that have no vector of a model yet.
+    /// At most `limit` chunks, of any tenant, that have no vector of this model.
     async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<UnembeddedChunk>, StorageError>;
 
-    /// All chunks of these documents that have no vector of a model yet.
+    /// All chunks of these documents that have no vector of this model.
     async fn unembedded_of(
         &self,
         who: &Principal,
@@ -60,16 +65,18 @@ pub trait Catalog: Send + Sync {
         model: &str,
     ) -> Result<Vec<UnembeddedChunk>, StorageError>;
 
-    /// Adds vectors of a model. Those of chunks that are gone meanwhile are dropped.
+    /// Stores vectors of a model. Vectors of chunks that were removed meanwhile are dropped.
     async fn put_vectors(
         &self,
         model: &str,
         vectors: Vec<(UnembeddedChunk, Vec<f32>)>,
     ) -> Result<(), StorageError>;
 
-    /// What happened after a revision, of every tenant, with vectors of one model. A revision is never split, so
-    /// a document is seen wholly old or wholly new; whole revisions are told until there are `limit` chunks. If
-    /// this catalog never had the revision, it tells revision 0 and that there is more: begin anew from there.
+    /// The changes after `revision`, of every tenant, with the vectors of one model.
+    ///
+    /// Returns whole revisions until they contain `limit` chunks, so that a document is seen either entirely
+    /// old or entirely new. If this catalog never had `revision`, it returns revision 0 and `more`: the
+    /// follower starts again from an empty index.
     async fn changes_since(
         &self,
         revision: u64,
@@ -78,85 +85,86 @@ pub trait Catalog: Send + Sync {
     ) -> Result<CatalogChanges, StorageError>;
 }
 
-/// Knows how far what is searched is behind the catalog.
+/// Reports how far the search index is behind the catalog.
 #[async_trait]
 pub trait IndexSync: Send + Sync {
-    /// Waits until all that was filed before this call is searchable.
+    /// Waits until every write that completed before this call is searchable.
     async fn wait_until_searchable(&self) -> Result<(), StorageError>;
 }
 
-/// A document to be filed, cut into chunks.
+/// A document to be stored, already chunked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewDocument {
     /// The document.
     pub document: Document,
-    /// Its chunks, in their order.
+    /// The chunks, in the order of the text.
     pub chunks: Vec<Chunk>,
-    /// Of everything that went into it: its text, its names, how it was cut.
+    /// A hash over all that determines the stored form: the text, the names and the chunking.
     pub digest: [u8; 32],
-    /// When.
+    /// The time of the write.
     pub at: Timestamp,
 }
 
-/// What became of a document that was to be filed.
+/// What a write did with one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// It was new.
+    /// The document was new.
     Added,
-    /// It took the place of an older one.
+    /// The document replaced an older version.
     Replaced,
-    /// It is there already.
+    /// The stored document has the same digest; nothing was written.
     Unchanged,
 }
 
-/// A document in the catalog.
+/// A document as stored in the catalog.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredDocument {
-    /// The document; in lists without its text.
+    /// The document; in lists its text is empty.
     pub document: Document,
-    /// When it was first filed.
+    /// When it was first stored.
     pub created_at: Timestamp,
     /// When it was last replaced.
     pub updated_at: Timestamp,
-    /// How many chunks it has.
+    /// Number of its chunks.
     pub chunk_count: u64,
 }
 
-/// What is known of one file of a root.
+/// A stored file of a repository, as an incremental ingest compares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownFile {
-    /// The path.
+    /// The path within the repository.
     pub file_path: String,
-    /// The document.
+    /// The document that holds the file.
     pub document: DocumentId,
-    /// Its digest.
+    /// The document's digest, see [`NewDocument::digest`].
     pub digest: [u8; 32],
 }
 
-/// What passes filters.
+/// What a set of filters matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterMatches {
-    /// The documents.
+    /// The matching documents.
     pub documents: Vec<DocumentId>,
-    /// The chunks of them, if a filter tells chunks of one document apart; none if all of theirs pass.
+    /// The matching chunks of those documents; `None` if every chunk of theirs matches, as is the case unless
+    /// a filter compares headings.
     pub chunks: Option<Vec<ChunkId>>,
 }
 
-/// A chunk with what a passage tells of its document.
+/// A chunk with the fields of its document that a passage carries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredChunk {
     /// The chunk.
     pub chunk: Chunk,
-    /// Its words.
+    /// The chunk's text.
     pub text: String,
     /// The document's words right before it, few of them.
     pub before: String,
-    /// Its document, without the text.
+    /// The document, without its text.
     pub document: Document,
 }
 
 impl StoredChunk {
-    /// The passage that it is when it was found, with the cosine of question and passage.
+    /// The passage for this chunk, with the cosine of question and chunk as its score.
     pub fn into_passage(self, score: f32) -> Passage {
         let Self { chunk, text, before, document } = self;
         let url = match (document.url, chunk.anchor) {
@@ -181,56 +189,57 @@ impl StoredChunk {
     }
 }
 
-/// The lines of a chunk, which covers the blank lines around them too. The first one keeps its indentation.
+/// Removes the blank lines at both ends of a chunk; the first line keeps its indentation.
 fn without_blank_lines_around(text: &str) -> &str {
     let blank = text.len() - text.trim_start().len();
     let first = text[..blank].rfind(['\n', '\r']).map_or(0, |end| end + 1);
     text[first..].trim_end()
 }
 
-/// A chunk that has no vector yet.
+/// A chunk without a vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnembeddedChunk {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub who: Principal,
     /// The chunk.
     pub chunk: ChunkId,
-    /// What is to be embedded: its document's title, what stands above it, and its words.
+    /// The text to embed: the document's title, the chunk's context and its text.
     pub text: String,
 }
 
-/// What happened to chunks.
+/// What changed in the catalog between two revisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CatalogChanges {
-    /// Up to this revision.
+    /// The revision up to which the changes are complete.
     pub revision: u64,
-    /// Whether there is more.
+    /// Whether later revisions exist.
     pub more: bool,
-    /// Chunks that are gone.
+    /// Chunks that no longer exist.
     pub removed: Vec<(Principal, ChunkId)>,
-    /// Chunks that are new or have a vector now; and the others of their documents, which may be there already.
+    /// Chunks that are new or got a vector, together with the other chunks of their documents, which the
+    /// index may already have.
     pub added: Vec<IndexedChunk>,
 }
 
-/// A chunk as it is searched.
+/// A chunk as the index stores it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexedChunk {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub who: Principal,
     /// The chunk.
     pub chunk: ChunkId,
-    /// Its document.
+    /// The document that contains it.
     pub document: DocumentId,
-    /// Its document's title.
+    /// The document's title.
     pub title: String,
-    /// Its document's path.
+    /// The document's path.
     pub file_path: String,
-    /// What stands above it.
+    /// The headings or signatures above the chunk, see [`Chunk::context`].
     pub context: String,
-    /// Its words.
+    /// The chunk's text.
     pub text: String,
-    /// Whether it is code.
+    /// Whether the chunk is code rather than prose.
     pub is_code: bool,
-    /// Its vector, if it has one of the model yet.
+    /// The vector; `None` until the chunk is embedded.
     pub vector: Option<Vec<f32>>,
 }

@@ -1,4 +1,4 @@
-//! What is known: documents, and the chunks of them that are searched.
+//! Documents, and the chunks into which they are divided for search.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,90 +7,92 @@ use uuid::Uuid;
 
 use crate::{ChunkId, DocumentId};
 
-/// A whole document.
+/// A document with its text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Made of its place, so that a document that is read again is the same document.
+    /// Derived from the location, so that a file that is read again keeps its id.
     pub id: DocumentId,
-    /// Where it is.
+    /// Where the document is from.
     pub place: DocumentLocation,
-    /// How it came here.
+    /// How the document was ingested.
     pub source: SourceKind,
     /// Its title.
     pub title: String,
-    /// Its programming language.
+    /// The programming language; `None` for prose.
     pub language: Option<String>,
-    /// Where a reader can open it.
+    /// The address at which a reader can open it.
     pub url: Option<String>,
-    /// The part of the documentation that it belongs to.
+    /// The part of the documentation it belongs to, such as a library.
     pub module: Option<String>,
-    /// What its author filed it under.
+    /// Tags from its front matter.
     pub tags: Vec<String>,
-    /// What its owner says about it.
+    /// Entries that the client attached.
     pub metadata: Metadata,
-    /// All of it.
+    /// The whole text.
     pub text: String,
 }
 
-/// Where a document is. No two documents of a tenant share a place.
+/// Where a document is from. Unique within a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentLocation {
-    /// The collection it is filed in.
+    /// The collection that holds it.
     pub collection: String,
-    /// The repository, or another root.
+    /// The address of the repository, or of another root such as a folder or a site.
     pub repo_url: String,
-    /// The path in it.
+    /// The path within the repository.
     pub file_path: String,
 }
 
 impl DocumentLocation {
-    /// The id of the document at this place.
+    /// The id of the document at this location: a UUIDv5 of its three parts.
     pub fn document(&self) -> DocumentId {
         let name = [&self.collection, &self.repo_url, &self.file_path].map(String::as_str).join("\0");
         DocumentId(Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()))
     }
 }
 
-/// How a document came here.
+/// How a document was ingested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A client sent it.
+    /// Sent by a client.
     Api,
-    /// It was read from a folder.
+    /// Read from a folder.
     Folder,
-    /// It was read from a repository.
+    /// Read from a git repository.
     Git,
-    /// It was read from the web.
+    /// Read from a web site.
     Web,
 }
 
-/// Entries by name; a value is JSON, as text.
+/// Entries by name; each value is JSON, as text.
 pub type Metadata = BTreeMap<String, String>;
 
-/// A piece of a document that is searched.
+/// A part of a document: the unit of search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// Made of its document and its words, so that what did not change keeps its id and its vector.
+    /// Derived from the document, the context and the text, so that an unchanged chunk keeps its id and its
+    /// vector.
     pub id: ChunkId,
-    /// Where it is in the document's text, in bytes.
+    /// Position in the document's text, in bytes.
     pub bytes: Range<usize>,
-    /// Its first and last line, counted from 1.
+    /// First and last line, counted from 1.
     pub lines: (u32, u32),
-    /// What it is in prose; none in code.
+    /// What the chunk is in prose; `None` in code.
     pub kind: Option<ChunkKind>,
-    /// The first heading above it, below the title; in code the enclosing type.
+    /// The topmost heading above it, below the title; in code the enclosing type.
     pub section: Option<String>,
-    /// The second; in code the enclosing function.
+    /// The heading below that; in code the enclosing function.
     pub subsection: Option<String>,
-    /// Where its innermost heading can be linked to.
+    /// The fragment of a link to the innermost heading.
     pub anchor: Option<String>,
-    /// What stands above it: headings, or enclosing signatures. It is searched with the chunk and is no part
-    /// of it.
+    /// The headings, or the enclosing signatures, above the chunk. They are searched and embedded with the
+    /// chunk but are not part of its text.
     pub context: String,
 }
 
 impl Chunk {
-    /// The id of a chunk with these words in a document; `earlier` have the same words.
+    /// The id of a chunk. `earlier` counts the chunks before it in the document with the same context and
+    /// text.
     pub fn id(document: DocumentId, context: &str, text: &str, earlier: usize) -> ChunkId {
         let name = format!("{earlier}\0{context}\0{text}");
         ChunkId(Uuid::new_v5(&document.0, name.as_bytes()))
@@ -100,10 +102,10 @@ impl Chunk {
 /// What a chunk of prose is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkKind {
-    /// All that is below a first heading.
+    /// All text below a top-level heading.
     Section,
-    /// All that is below a deeper heading.
+    /// All text below a deeper heading.
     Subsection,
-    /// Some paragraphs of one.
+    /// Some paragraphs of a section or subsection.
     ParagraphGroup,
 }

@@ -1,4 +1,4 @@
-//! Texts as vectors: what means the same lies close together.
+//! Embeddings: texts as vectors, whose cosine is a measure of how close their meanings are.
 
 use std::sync::Arc;
 
@@ -6,39 +6,40 @@ use async_trait::async_trait;
 
 use crate::Failure;
 
-/// Turns texts into vectors. Vectors of different models are never compared.
+/// Computes the vectors of texts. Vectors of different models are never compared.
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// The name of its model, which is kept with every vector.
+    /// The name of the model, which is stored with every vector.
     fn model(&self) -> &str;
 
-    /// What its vectors are like. Waits for a model that is being loaded.
+    /// The dimension and the input limit of the model. Waits while the model is loading.
     async fn shape(&self) -> Result<EmbeddingShape, Failure>;
 
-    /// Counts the tokens of texts as its model does, or a few more. Waits for a model that is being loaded.
+    /// A token counter of the model, which may overestimate but never underestimates. Waits while the model
+    /// is loading.
     async fn token_counter(&self) -> Result<TokenCounter, Failure>;
 
-    /// One vector a text, in the texts' order, each of length one. What a text has beyond the token limit
-    /// does not count. Waits for a model that is being loaded.
+    /// One unit vector per text, in the texts' order. Text beyond the token limit is ignored. Waits while the
+    /// model is loading.
     async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure>;
 
-    /// Whether it would embed now. Never waits for a model that is being loaded.
+    /// Whether the embedder can embed now. Does not wait for a model that is loading.
     async fn health(&self) -> Result<(), Failure>;
 }
 
-/// What the vectors of a model are like.
+/// The shape of a model's input and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddingShape {
-    /// Numbers in a vector.
+    /// Components of a vector.
     pub dimension: usize,
-    /// Tokens of a text that count.
+    /// Maximum tokens of a text that affect its vector.
     pub token_limit: usize,
 }
 
-/// Counts the tokens of a text, however many it has.
+/// Counts the tokens of a text of any length.
 pub type TokenCounter = Arc<dyn Fn(&str) -> usize + Send + Sync>;
 
-/// Who waits for the vectors.
+/// How urgent an embedding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmbeddingPriority {
     /// A query that a client waits for; runs before bulk work.

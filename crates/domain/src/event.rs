@@ -1,4 +1,4 @@
-//! The one event vocabulary. A log is a sequence of events; a dialect is a fold over it.
+//! The event vocabulary. A log is a sequence of events; a dialect is a fold over it.
 
 use std::sync::Arc;
 
@@ -7,86 +7,86 @@ use crate::{
     Text, Timestamp, ToolCall, TraceId, Usage,
 };
 
-/// One step of a prompt, at its place in the log.
+/// One step of a prompt, with its position in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// 0, 1, 2, … without a gap.
+    /// Position in the log: 0, 1, 2, … without gaps.
     pub position: u64,
-    /// When it was appended; never earlier than the event before it.
+    /// When it was appended; never before the previous event.
     pub at: Timestamp,
     /// What happened.
     pub step: Step,
 }
 
-/// Events appended together: one clock read, one journal write, one allocation.
+/// Events that are appended together: one clock read, one journal write, one allocation.
 pub type Batch = Arc<[Event]>;
 
-/// What can happen in a prompt. `Accepted` is the first, `Ended` the last, each exactly once.
+/// The events of a prompt. `Accepted` is the first, `Ended` the last, each exactly once.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// The prompt was admitted.
     Accepted(Box<Accepted>),
-    /// A stage on the way to the answer began or ended.
+    /// A stage before generation began or ended.
     Stage(Stage),
-    /// What is looked for instead of the question, which goes on from an earlier one. At most once, and before
-    /// anything is looked for.
+    /// The query that retrieval uses instead of the question, when that is a follow-up. At most once, and
+    /// before retrieval.
     Rewritten(Box<str>),
-    /// What was found, exactly as the model is given it. At most once, and before anything of the answer.
+    /// The passages that retrieval found and the prompt contains. At most once, and before the answer.
     Passages(Box<RetrievedPassages>),
-    /// A provider answers. Comes with its first text, reasoning or tool call.
+    /// A provider answers. Appended with its first text, reasoning or tool call.
     Started(ModelId),
     /// A token of the answer; never empty.
     Text(Text),
     /// A token of the model's reasoning; never empty.
     Reasoning(Text),
-    /// The model wants a tool called.
+    /// A tool call by the model.
     ToolCall(Box<ToolCall>),
-    /// The provider's own count.
+    /// Token counts as the provider reports them.
     Usage(Usage),
-    /// PromptFilter passages the answer rests on. At most once, and after the answer.
+    /// The passages that the answer rests on. At most once, and after the answer.
     Citations(Box<[Citation]>),
-    /// The end.
+    /// The terminal event.
     Ended(Box<Ended>),
 }
 
-/// What was admitted.
+/// An admitted prompt: what is asked, by which session, and the ids it was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
     /// The prompt.
     pub prompt: PromptId,
-    /// Its session.
+    /// The session it belongs to.
     pub session: SessionId,
-    /// The answer's id as a message of the conversation.
+    /// The id of the answer as a message of the conversation.
     pub answer: MessageId,
     /// What is asked.
     pub question: Question,
-    /// The client's key, under which a retry finds this prompt.
+    /// The client's idempotency key, by which a retry finds this prompt.
     pub key: Option<String>,
-    /// The prompt before it in the conversation.
+    /// The previous prompt of the conversation.
     pub follows: Option<PromptId>,
-    /// The model that is asked first.
+    /// The model that is called first; a fallback may answer instead.
     pub first_choice: ModelId,
     /// The trace of the request that started it.
     pub trace: TraceId,
 }
 
 impl Accepted {
-    /// The first event of the log.
+    /// This as the first event of a log.
     pub fn event(self: Box<Self>, at: Timestamp) -> Event {
         Event { position: 0, at, step: Step::Accepted(self) }
     }
 }
 
-/// What was found for a question.
+/// The result of retrieval for a question.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RetrievedPassages {
-    /// How many were found; not all of them may have fitted into the prompt.
+    /// Number of passages found; some of them may not fit into the prompt.
     pub found: u32,
-    /// Those in the prompt, best first. The first one has the number 1 there.
+    /// The passages in the prompt, best first, numbered from 1.
     pub in_prompt: Vec<Passage>,
 }
 
-/// Who answers: a configured provider and its model.
+/// A configured provider and one of its models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelId {
     /// The provider's configured name.
@@ -95,7 +95,7 @@ pub struct ModelId {
     pub model: Arc<str>,
 }
 
-/// How and why it ended.
+/// How and why a prompt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// How.
@@ -105,9 +105,10 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The end of a prompt that its server could not bring to an end.
+    /// The end of a prompt that the server could not complete.
     pub fn interrupted(cause: EndCause) -> Self {
-        // A reader who was told of a lost journal may find what recovery wrote, and it says the same.
+        // Recovery writes this end after a crash. It has the same text as the end that a reader got from a
+        // failing journal, so that both see the same log.
         let message = match cause {
             EndCause::Drain => "the server is stopping: ask again in a moment",
             _ => "the server could not keep the rest of the answer: ask again",
@@ -115,8 +116,8 @@ impl Ended {
         Self { outcome: Outcome::Failed(Failure::new(FailureKind::Interrupted, message)), cause }
     }
 
-    /// Whether the same key may start a new prompt: after a failure that asking again may mend, or when
-    /// the readers left before the end. Success and a client's cancel are replayed.
+    /// Whether the same idempotency key may start a new prompt: after a retryable failure, and after the
+    /// readers disconnected before the end. A success and a client's cancellation are replayed instead.
     pub fn may_be_retried(&self) -> bool {
         match &self.outcome {
             Outcome::Failed(failure) => failure.kind.retryable(),
@@ -129,33 +130,33 @@ impl Ended {
 /// How a prompt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With an answer.
+    /// With a complete answer.
     Done(FinishReason),
-    /// Before its time; the answer so far is kept.
+    /// Before the answer was complete; the log has the answer so far.
     Cancelled,
-    /// Without a whole answer.
+    /// Without a complete answer.
     Failed(Failure),
 }
 
 /// Who or what ended a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndCause {
-    /// The model finished, or failed.
+    /// The model finished or failed.
     Model,
-    /// A bound of ours: tokens, bytes or total time.
+    /// A bound of the server: tokens, bytes or total time.
     Limit,
-    /// A client asked for it.
+    /// A client cancelled it.
     Client(crate::CancelReason),
-    /// Nobody read it any more.
+    /// The last reader disconnected, and did not return within the resume window.
     Abandoned,
     /// Its session was ended.
     SessionEnded,
-    /// The server stopped.
+    /// The server shut down.
     Drain,
     /// The journal failed.
     Journal,
-    /// The server died, and found the prompt unfinished when it came back.
+    /// The server crashed, and recovery found the prompt unfinished.
     Recovery,
-    /// A bug of ours.
+    /// A bug in the server.
     Bug,
 }

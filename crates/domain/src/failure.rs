@@ -1,21 +1,21 @@
-//! Why a prompt failed. One kind per row of the table that all dialects share.
+//! Why a prompt failed: one kind per row of the table that all dialects share.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why a prompt ended without a whole answer.
+/// Why a prompt ended without a complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What to branch on.
+    /// The kind to branch on.
     pub kind: FailureKind,
-    /// What to tell a person: what went wrong and what to do.
+    /// A message for the user: what is wrong and what to do.
     pub message: String,
-    /// How long the provider asked us to wait.
+    /// The delay that the provider asked for before the next call.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// A failure of this kind.
+    /// A failure without a `retry_after`.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None }
     }
@@ -29,37 +29,37 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The rows of the failure table.
+/// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// No connection, 5xx, 429.
+    /// The provider cannot be reached, or answers 5xx or 429.
     Unavailable,
-    /// The provider refused the request: 400, 401, 403, 404.
+    /// The provider refused the request: 400, 401, 403 or 404.
     Refused,
-    /// Silent before the first token.
+    /// The first-token timeout elapsed.
     SilentAtStart,
-    /// Silent after the first token.
+    /// The stall timeout elapsed between two tokens.
     Stalled,
-    /// The provider's stream broke off, or told of an error midway.
+    /// The provider's stream broke off or reported an error after it began.
     Died,
-    /// It ended without text or tool call.
+    /// The provider ended without text and without a tool call.
     EmptyAnswer,
-    /// The question is larger than the model's window.
+    /// The prompt is larger than the model's context window.
     TooLong,
-    /// RetrievedPassages could not be found.
+    /// Retrieval failed.
     Retrieval,
-    /// The question could not be embedded, so that nothing could be found for it.
+    /// The question could not be embedded, so that retrieval was not possible.
     Embedding,
-    /// No room in the model's queue.
+    /// The model's queue is full.
     Overloaded,
     /// The server stopped, or lost its journal.
     Interrupted,
-    /// A bug of ours.
+    /// A bug in the server.
     Internal,
 }
 
 impl FailureKind {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 12] = [
         Self::Unavailable,
         Self::Refused,
@@ -75,12 +75,12 @@ impl FailureKind {
         Self::Internal,
     ];
 
-    /// Whether asking again may help.
+    /// Whether the same question may succeed later.
     pub fn retryable(self) -> bool {
         !matches!(self, Self::Refused | Self::TooLong | Self::Internal)
     }
 
-    /// Whether another provider may be asked, as long as nothing was streamed.
+    /// Whether another provider may be called, provided that nothing was streamed yet.
     pub fn allows_fallback(self) -> bool {
         match self {
             Self::Unavailable
@@ -98,7 +98,8 @@ impl FailureKind {
         }
     }
 
-    /// Whether it speaks against the provider, so that it counts for its breaker.
+    /// Whether the circuit breaker of the provider counts it: the failures that indicate an unhealthy
+    /// provider.
     pub fn counts_for_breaker(self) -> bool {
         matches!(self, Self::Unavailable | Self::SilentAtStart | Self::Stalled | Self::Died)
     }

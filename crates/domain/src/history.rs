@@ -1,4 +1,4 @@
-//! What was asked and answered.
+//! Ended and running prompts as clients list them, and their retention.
 
 use async_trait::async_trait;
 
@@ -7,16 +7,16 @@ use crate::{
     StorageError, Timestamp,
 };
 
-/// A prompt as it stands: what its log tells in short.
+/// A summary of a prompt, folded from its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// Its id.
     pub id: PromptId,
     /// Its session.
     pub session: SessionId,
-    /// The words of the question.
+    /// The text of the question.
     pub text: String,
-    /// The client's key.
+    /// The client's idempotency key.
     pub key: Option<String>,
     /// Where it stands.
     pub status: PromptStatus,
@@ -26,16 +26,16 @@ pub struct Prompt {
     pub token_count: u64,
 }
 
-/// Where a prompt stands. Only ever from in flight to one of the others.
+/// The status of a prompt. It changes once, from in flight to one of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptStatus {
     /// Running.
     InFlight,
-    /// Answered.
+    /// Ended with an answer.
     Done,
-    /// Cut short.
+    /// Cancelled before the end.
     Cancelled,
-    /// Failed.
+    /// Ended with a failure.
     Error,
 }
 
@@ -49,26 +49,26 @@ impl From<&Outcome> for PromptStatus {
     }
 }
 
-/// PromptFilter prompts are asked for.
+/// Which prompts a list contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromptFilter {
-    /// Those of this session.
+    /// Only prompts of this session.
     pub session: Option<SessionId>,
-    /// Those that stand so.
+    /// Only prompts with this status.
     pub status: Option<PromptStatus>,
 }
 
-/// A question and the answer it got, whole or in part: a pure function of the prompt's log.
+/// A question and its answer, which may be incomplete: a pure function of the prompt's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The user's words.
+    /// The user's text.
     pub question: String,
-    /// The model's words.
+    /// The model's text.
     pub answer: String,
 }
 
 impl Turn {
-    /// The turn that a log tells of; none if there was no text.
+    /// The turn in a log; `None` if the answer has no text.
     pub fn of<'a>(log: impl IntoIterator<Item = &'a Event>) -> Option<Self> {
         let mut turn = Self { question: String::new(), answer: String::new() };
         for event in log {
@@ -82,27 +82,27 @@ impl Turn {
     }
 }
 
-/// A turn as a conversation shows it, with what the answer was given: a pure function of the prompt's log.
+/// A turn as a conversation shows it, with the passages in its prompt: a pure function of the prompt's log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
-    /// The prompt, which is the question as a message.
+    /// The prompt, whose id is also that of the question as a message.
     pub prompt: PromptId,
-    /// The answer as a message.
+    /// The id of the answer as a message.
     pub answer: MessageId,
-    /// When it was asked.
+    /// When the prompt was admitted.
     pub asked_at: Timestamp,
-    /// When the answer came to its end.
+    /// When the answer ended.
     pub answered_at: Timestamp,
-    /// Where passages were looked for.
+    /// Where passages were searched for.
     pub scope: SearchScope,
     /// What was said.
     pub turn: Turn,
-    /// How many passages were found, and those that the model was given.
+    /// The number of passages found, and those in the prompt.
     pub passages: RetrievedPassages,
 }
 
 impl Exchange {
-    /// The exchange that an ended log tells of; none if there was no text.
+    /// The exchange in an ended log; `None` if the answer has no text.
     pub fn of<'a>(log: impl IntoIterator<Item = &'a Event> + Clone) -> Option<Self> {
         let turn = Turn::of(log.clone())?;
         let (mut accepted, mut passages, mut answered_at) = (None, RetrievedPassages::default(), None);
@@ -120,16 +120,16 @@ impl Exchange {
     }
 }
 
-/// Reads what is kept, and forgets it.
+/// Reads stored prompts and sessions, and deletes them.
 #[async_trait]
 pub trait History: Send + Sync {
     /// The prompt with this id, running or ended.
     async fn prompt(&self, who: &Principal, id: PromptId) -> Result<Option<Prompt>, StorageError>;
 
-    /// The turns that lead to `last`, walked along `follows`: at most `limit`, the oldest first.
+    /// The turns that lead to `last`, found along `follows`: at most `limit`, the oldest first.
     async fn thread(&self, who: &Principal, last: PromptId, limit: usize) -> Result<Vec<Turn>, StorageError>;
 
-    /// What was said in a session: the newest exchanges, at most `limit`, the oldest of them first.
+    /// The newest exchanges of a session: at most `limit`, the oldest first.
     async fn conversation(
         &self,
         who: &Principal,
@@ -137,7 +137,7 @@ pub trait History: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Exchange>, StorageError>;
 
-    /// Sessions made before the given one, the newest first.
+    /// Sessions created before the given one, the newest first.
     async fn sessions(
         &self,
         who: &Principal,
@@ -145,7 +145,7 @@ pub trait History: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Session>, StorageError>;
 
-    /// The newest prompts, the newest first: of one session or of all, with one status or with any.
+    /// The newest prompts that match the filter, the newest first.
     async fn prompts(
         &self,
         who: &Principal,
@@ -153,19 +153,20 @@ pub trait History: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Prompt>, StorageError>;
 
-    /// Removes a session with its prompts, logs and turns. False if there is none, or if a prompt runs in it.
+    /// Deletes a session with its prompts, logs and turns. Returns false if it does not exist or has a
+    /// running prompt.
     async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError>;
 
-    /// Removes some of the ended prompts that are older than that, then of the sessions that did nothing since,
-    /// of every tenant: as much as takes a few milliseconds.
+    /// Deletes a slice of the ended prompts older than `time`, then of the sessions inactive since, of every
+    /// tenant. A slice takes a few milliseconds; the caller repeats it while there is more.
     async fn delete_older_than(&self, time: Timestamp) -> Result<RetentionProgress, StorageError>;
 }
 
-/// What a slice of forgetting has done.
+/// The result of one slice of retention.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionProgress {
-    /// The tokens of each session that is gone now and that nobody had ended before.
+    /// The token counts of the deleted sessions that had expired without having been ended.
     pub expired: Vec<u64>,
-    /// Whether there is more to forget.
+    /// Whether there is more to delete.
     pub more: bool,
 }

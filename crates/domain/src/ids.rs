@@ -1,4 +1,4 @@
-//! Names of things. Those that we make are UUIDv7, so they sort by the time they were made.
+//! Identifiers. Those that the server makes are UUIDv7, which sort by creation time.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -16,7 +16,7 @@ macro_rules! id {
         pub struct $name(pub Uuid);
 
         impl $name {
-            /// A new id, made at `now`.
+            /// A new id, created at `now`.
             pub fn new(now: Timestamp) -> Self {
                 Self(uuid_v7(now))
             }
@@ -45,27 +45,27 @@ macro_rules! id {
 }
 
 id! {
-    /// A conversation.
+    /// The id of a session.
     SessionId
 }
 id! {
-    /// One question in a session, and the log that answers it.
+    /// The id of a prompt, and of its log.
     PromptId
 }
 id! {
-    /// An answer, as a message of its conversation.
+    /// The id of an answer as a message of its conversation.
     MessageId
 }
 id! {
-    /// A whole document.
+    /// The id of a document.
     DocumentId
 }
 id! {
-    /// A stored piece of a document.
+    /// The id of a chunk of a document.
     ChunkId
 }
 
-/// Ids of one process never go back, also within a millisecond: those after the first count on from it.
+/// A UUIDv7 greater than every earlier one of this process: a counter orders those of one millisecond.
 fn uuid_v7(now: Timestamp) -> Uuid {
     static LAST: Mutex<ContextV7> = Mutex::new(ContextV7::new());
     let micros = u64::try_from(now.micros()).unwrap_or(0);
@@ -74,8 +74,8 @@ fn uuid_v7(now: Timestamp) -> Uuid {
     Uuid::new_v7(uuid::Timestamp::from_unix(&*last, micros / 1_000_000, nanos))
 }
 
-/// What ties a response, its log lines and its error bodies together: 32 hexadecimal digits, as in the
-/// W3C `traceparent` header.
+/// Ties a response, its log lines and its error bodies together: 32 hexadecimal digits, as in the W3C
+/// `traceparent` header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId(u128);
 
@@ -85,7 +85,8 @@ impl TraceId {
         Self(Uuid::new_v4().as_u128())
     }
 
-    /// The trace id that a `traceparent` header (version-trace-parent-flags) carries.
+    /// The trace id of a `traceparent` header (version-trace-parent-flags); `None` if it is malformed or
+    /// zero.
     pub fn from_traceparent(header: &str) -> Option<Self> {
         let digits = header.split('-').nth(1)?;
         if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {

@@ -1,14 +1,14 @@
-//! Taking documents in.
+//! The ingest of documents that a client sends.
 
 use async_trait::async_trait;
 
 use crate::{DocumentId, DocumentLocation, Metadata, Principal, Rejection, SourceKind};
 
-/// Reads documents into the knowledge base.
+/// Adds documents to the knowledge base.
 #[async_trait]
 pub trait Ingest: Send + Sync {
-    /// Takes documents in, and answers when they can be found by words and by meaning. What became of each is
-    /// told in their order; one that cannot be taken in stops no other.
+    /// Ingests documents, and returns once they are searchable by words and by vectors. The results are in
+    /// the documents' order; a failed document does not affect the others.
     async fn ingest(
         &self,
         who: &Principal,
@@ -16,52 +16,52 @@ pub trait Ingest: Send + Sync {
     ) -> Result<Vec<Result<IngestedDocument, IngestFailure>>, Rejection>;
 }
 
-/// A document as it comes.
+/// A document before it is parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawDocument {
-    /// Where it is.
+    /// Where it is from.
     pub place: DocumentLocation,
-    /// How it came here.
+    /// How it was ingested.
     pub source: SourceKind,
-    /// Its title, if one is given.
+    /// The title; `None` to take it from the text.
     pub title: Option<String>,
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// What its owner says about it.
+    /// Entries that the client attached.
     pub metadata: Metadata,
 }
 
-/// A document that was taken in.
+/// A document that was ingested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IngestedDocument {
     /// The document.
     pub document: DocumentId,
-    /// How many chunks it has.
+    /// Number of its chunks.
     pub chunks: usize,
 }
 
-/// Why a document was not taken in.
+/// Why a document was not ingested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngestFailure {
-    /// Where it is.
+    /// Where it is from.
     pub place: DocumentLocation,
-    /// How far it came.
+    /// The stage that failed.
     pub stage: IngestStage,
     /// What is wrong and what to do.
     pub message: String,
 }
 
-/// The stages of taking a document in.
+/// The stages of an ingest, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IngestStage {
-    /// It is read.
+    /// Its bytes are read.
     Reading,
-    /// It is taken apart.
+    /// It is parsed and chunked.
     Parsing,
-    /// It is filed in the catalog.
+    /// It is stored in the catalog.
     Filing,
-    /// Its chunks get their vectors.
+    /// Its chunks are embedded.
     Embedding,
-    /// It becomes searchable.
+    /// The index takes in its chunks.
     Indexing,
 }

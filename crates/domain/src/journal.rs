@@ -1,76 +1,80 @@
-//! The journal: who may run a prompt, and the logs of prompts.
+//! The journal: which prompts may run, and the logs of prompts.
 
 use async_trait::async_trait;
 
 use crate::{Accepted, Batch, Principal, PromptId, StorageError, Timestamp};
 
-/// Keeps the logs. Uniqueness of a key and one running prompt per session are decided here, in one
-/// transaction, so that they hold however many servers share the store.
+/// Stores the logs of prompts.
+///
+/// A claim decides in one transaction that a key is unique and that a session runs one prompt, so that both
+/// hold for any number of servers that share the store.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Starts a prompt, or says why not. In this order: the session must be known; a key that has a
-    /// prompt joins it, also in an ended session; the session must be alive; nothing else may run in it; there
-    /// must be room.
+    /// Starts a prompt, or returns why it cannot start. The checks, in this order: the session exists; the
+    /// key is unused (a used one joins its prompt, also in an ended session); the session is alive; it has no
+    /// running prompt; there is room.
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError>;
 
-    /// Appends to a running log. Durable when it returns.
+    /// Appends to a running log. The batch is durable when this returns.
     async fn append(&self, run: &Run, batch: Batch) -> Result<(), StorageError>;
 
-    /// Appends the last batch, whose last event is the terminal one, and folds the log: status, token
-    /// count and turn are kept, the session is free. All or nothing. If it fails, the journal ends the
-    /// prompt by itself as soon as it can: with [`crate::Ended::interrupted`] by the journal, at the place and time
-    /// of the terminal event that it did not take, which is what readers are told.
+    /// Appends the last batch, whose last event is the terminal one, and folds the log: stores the prompt's
+    /// status, token count and turn, and frees the session. All or nothing.
+    ///
+    /// If it fails, the journal ends the prompt itself as soon as it can write again: with
+    /// [`crate::Ended::interrupted`] by the journal, at the position and time of the rejected terminal event.
+    /// Readers get the same end.
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError>;
 
-    /// Ends the prompts whose ends `finish` could not take, if it can now.
+    /// Ends the prompts that `finish` could not end, if the journal can write again.
     async fn mend(&self) -> Result<(), StorageError>;
 
-    /// Whether new prompts could be kept now.
+    /// Whether the journal can store new prompts now.
     async fn health(&self) -> Result<(), StorageError> {
         self.mend().await
     }
 
-    /// The whole log of an ended prompt; none while it runs.
+    /// The complete log of an ended prompt; `None` while it runs.
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError>;
 }
 
-/// A prompt that wants to be started.
+/// A prompt to be started.
 #[derive(Clone, Debug)]
 pub struct NewPrompt {
-    /// What its log will begin with. Without `follows` it follows its session's last turn.
+    /// The first event of its log. If `follows` is `None`, the journal sets it to the session's last turn.
     pub accepted: Box<Accepted>,
-    /// When.
+    /// The time of the claim.
     pub at: Timestamp,
-    /// A session that did nothing since then has expired.
+    /// A session without activity since then has expired.
     pub alive_since: Timestamp,
-    /// Whether there is room to run it; without room it can only join.
+    /// Whether the server has capacity to run it. Without, the prompt can only join.
     pub room: bool,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[derive(Debug)]
 pub enum Claim {
-    /// It runs; its log begins with this, and it is complete now.
+    /// The prompt runs, and its log begins with this event, complete with `follows`.
     Started(Run, Box<Accepted>),
-    /// Its key has this prompt already, running or ended.
+    /// A prompt with this key exists, running or ended.
     Joined(PromptId),
-    /// Its key has a prompt that asked something else.
+    /// The key belongs to a prompt with a different question.
     KeyReused,
-    /// This prompt runs in the session.
+    /// The session has this running prompt.
     SessionBusy(PromptId),
-    /// There is no such session.
+    /// The session does not exist.
     SessionUnknown,
-    /// The session was ended, or was idle too long.
+    /// The session was ended or has expired.
     SessionEnded,
-    /// It would start, if there were room.
+    /// Only the missing capacity keeps the prompt from starting.
     NoRoom,
 }
 
-/// The right to append to one prompt's log; given once, and given up by finishing.
+/// The exclusive right to append to one prompt's log. A claim creates it and [`Journal::finish`] consumes it.
 #[derive(Debug)]
 pub struct Run {
     /// The prompt.
     pub prompt: PromptId,
-    /// On whose behalf it runs.
+    /// The tenant it runs for.
     pub who: Principal,
 }

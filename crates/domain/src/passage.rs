@@ -1,31 +1,31 @@
-//! What was found, and what of it an answer rests on.
+//! Passages, the chunks that retrieval finds, and citations, the passages that an answer rests on.
 
 use crate::{ChunkId, DocumentId};
 
-/// A piece of a document that was found for a question and went into the prompt.
+/// A part of a document that was found for a question, and may go into its prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passage {
-    /// The stored piece.
+    /// The chunk it shows.
     pub chunk: ChunkId,
-    /// The document it is a piece of.
+    /// The document that contains it.
     pub document: DocumentId,
     /// The document's title.
     pub title: String,
-    /// The repository it comes from.
+    /// The repository or other root of the document; `None` for a selection.
     pub repo_url: Option<String>,
-    /// Where it lies in that repository.
+    /// The path within the repository; `None` for a selection.
     pub file_path: Option<String>,
-    /// Where a reader can open it.
+    /// The address at which a reader can open it.
     pub url: Option<String>,
-    /// The first heading above it, below the title; in code the enclosing type.
+    /// The topmost heading above it, below the title; in code the enclosing type.
     pub section: Option<String>,
-    /// The second; in code the enclosing function.
+    /// The heading below that; in code the enclosing function.
     pub subsection: Option<String>,
     /// First and last line, counted from 1.
     pub lines: Option<(u32, u32)>,
-    /// Its first character and the one behind its last, in the selection that it is from; none for a document.
+    /// The range of characters in the client's selection; `None` for a passage of a document.
     pub chars: Option<(u32, u32)>,
-    /// The words themselves.
+    /// The text.
     pub text: String,
     /// The few words right before it in its document, for whoever reads it to a model by itself; none for the first one,
     /// and for a selection. No part of it: never logged, shown or cited.
@@ -35,7 +35,7 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// What stands for the heading of a passage that has none above it.
+    /// Shown in place of the heading of a passage that has none above it.
     pub const NO_HEADING: &str = "Introduction";
 
     /// The innermost heading above it.
@@ -43,7 +43,7 @@ impl Passage {
         self.subsection.as_deref().or(self.section.as_deref())
     }
 
-    /// Where a reader finds it: its address, or the path in its repository.
+    /// Where a reader finds it: its address, or else its repository and path.
     pub fn source_url(&self) -> String {
         match (&self.url, &self.repo_url, &self.file_path) {
             (Some(url), ..) => url.clone(),
@@ -52,21 +52,22 @@ impl Passage {
         }
     }
 
-    /// It as a model reads it behind a word for it: where it is from, and its text in a fence that is longer than any
-    /// within, so that no passage can end its own quotation.
+    /// The passage as a prompt quotes it: origin, then text in a fence longer than any fence within the text,
+    /// so that a passage cannot end its own quotation.
     pub fn quoted(&self) -> String {
-        let place = self.file_path.as_ref().or(self.url.as_ref());
-        let place = place.map(|place| format!(" ({})", one_line(place))).unwrap_or_default();
+        let origin = self.file_path.as_ref().or(self.url.as_ref());
+        let origin = origin.map(|origin| format!(" ({})", one_line(origin))).unwrap_or_default();
         let longest = self.text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
         let fence = "`".repeat(longest.max(2) + 1);
         let (title, text) = (one_line(&self.title), self.text.trim_end_matches('\n'));
-        format!(" from {title}{place}:\n{fence}\n{text}\n{fence}\n\n")
+        format!(" from {title}{origin}:\n{fence}\n{text}\n{fence}\n\n")
     }
 
-    /// Its first characters, at most so many, at the lines and the characters where they are.
+    /// The first `max_chars` characters of the passage, with its range of lines and characters shortened
+    /// accordingly.
     #[must_use]
-    pub fn beginning(&self, most_chars: usize) -> Self {
-        let Some((end, _)) = self.text.char_indices().nth(most_chars) else { return self.clone() };
+    pub fn beginning(&self, max_chars: usize) -> Self {
+        let Some((end, _)) = self.text.char_indices().nth(max_chars) else { return self.clone() };
         let text = &self.text[..end];
         let lines = self.lines.map(|(first, _)| (first, first + line_ends(text.trim_end())));
         let chars = self.chars.map(|(first, _)| (first, first + char_count(text)));
@@ -74,7 +75,7 @@ impl Passage {
     }
 }
 
-/// How many lines end in a text: at LF, at CR, or at both together.
+/// Number of line ends in a text. LF, CR and CRLF each end a line.
 pub fn line_ends(text: &str) -> u32 {
     let bytes = text.as_bytes();
     let ends =
@@ -82,7 +83,7 @@ pub fn line_ends(text: &str) -> u32 {
     u32::try_from(bytes.iter().enumerate().filter(ends).count()).unwrap_or(u32::MAX)
 }
 
-/// How many characters a text has.
+/// Number of characters in a text, at most `u32::MAX`.
 pub fn char_count(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
@@ -90,13 +91,14 @@ pub fn char_count(text: &str) -> u32 {
 /// A passage that an answer rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Citation {
-    /// Its number in the prompt, from 1.
+    /// The passage's number in the prompt, from 1.
     pub number: u32,
-    /// The words of the passage that support the answer, verbatim; none if the answer only names its number.
+    /// The text of the passage that supports the answer, verbatim; `None` if the answer only gives the
+    /// number.
     pub quote: Option<String>,
 }
 
-/// Titles and paths come from documents too: they stay on their line, and short.
+/// Titles and paths come from documents, so control characters and excess length are removed.
 fn one_line(text: &str) -> String {
     text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_of_a_passage_is_where_it_says() {
+    fn a_shortened_passage_has_matching_lines_and_characters() {
         let selection = "🙂 erste\r\nzweite Größe\r\ndritte";
         let whole = Passage {
             chunk: ChunkId::new(Timestamp::from_micros(0)),
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_as_files_end_them() {
+    fn lf_cr_and_crlf_each_end_a_line() {
         assert_eq!(["a\nb", "a\r\nb", "a\rb\r", ""].map(line_ends), [1, 1, 2, 0]);
     }
 }

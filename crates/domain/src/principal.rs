@@ -1,15 +1,15 @@
-//! Who asks.
+//! Whose data a call reads and writes.
 
-/// On whose behalf a call is made. Every port that keeps something takes one, so that what one tenant
-/// keeps is invisible to another.
+/// On whose behalf a call is made. Every port that stores something takes one, so that tenants cannot see
+/// each other's data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Principal {
-    /// Whose data it is.
+    /// The owner of the data.
     pub tenant: String,
 }
 
 impl Principal {
-    /// The one principal there is while a server has no authentication.
+    /// The principal of every call while the server has no authentication.
     pub fn local() -> Self {
         Self { tenant: "local".to_owned() }
     }

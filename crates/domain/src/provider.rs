@@ -1,4 +1,4 @@
-//! Who generates.
+//! The port to language models, and the request it takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,31 +8,33 @@ use futures::stream::BoxStream;
 
 use crate::{Failure, FailureKind, ModelId, Passage, Text, Turn};
 
-/// Generates answers.
+/// Generates answers with a language model.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// The name it is configured under, and its model's.
+    /// The configured names of the provider and its model.
     fn model(&self) -> ModelId;
 
-    /// Answers a request: `Started` first, signs of life if it takes its time, then text, reasoning, tool calls
-    /// and usage, then one `Finish` or one failure, and nothing after it. Dropping the stream aborts the call.
+    /// Answers a request: `Started`, then `Waiting` while the answer has not begun, then text, reasoning,
+    /// tool calls and usage, then one `Finish` or one failure, and nothing after it. Dropping the stream
+    /// aborts the call.
     fn stream(&self, request: Arc<Request>) -> ModelStream;
 
-    /// Waits until it can tell how long texts are for it and what it keeps: a model in the process has to be loaded
-    /// first. Most can at once, and one that will never be able to does not wait either.
+    /// Waits until [`room`](Self::room), [`count_tokens`](Self::count_tokens) and [`status`](Self::status)
+    /// are exact, which takes an in-process model until it is loaded. Returns at once for other providers,
+    /// and for a model that cannot be loaded.
     async fn ready(&self) {}
 
-    /// How many tokens of passages it can be given with these instructions and this question; none if they are
-    /// too long by themselves.
+    /// Maximum tokens of passages that fit into the context window beside these instructions, this question
+    /// and the answer; `None` if those alone are too long.
     fn room(&self, request: &Request) -> Option<usize>;
 
-    /// How many tokens a text has for it, or a few more.
+    /// Number of tokens of a text. May overestimate, never underestimates.
     fn count_tokens(&self, text: &str) -> usize;
 
-    /// Whether it would answer now. Bounded in time by the provider itself.
+    /// Whether the provider would answer now. The provider bounds the time itself.
     async fn health(&self) -> Result<(), Failure>;
 
-    /// What is known of it without asking it.
+    /// The status, without a call to the provider.
     fn status(&self) -> ProviderStatus {
         ProviderStatus::default()
     }
@@ -90,99 +92,100 @@ impl ProviderStatus {
     }
 }
 
-/// What a provider sends.
+/// The answer of a provider as it arrives.
 pub type ModelStream = BoxStream<'static, Result<ModelEvent, Failure>>;
 
 /// A step of a provider's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelEvent {
-    /// The provider took the request.
+    /// The provider accepted the request.
     Started(ModelId),
-    /// A sign of life before the answer begins: the prompt waits its turn, or is being read. It is not told on.
+    /// A sign of life before the answer begins, while the prompt is queued or prefilled. It resets the
+    /// timeout of the first token and is not forwarded.
     Waiting,
     /// A token of the answer; never empty.
     Text(Text),
     /// A token of the model's reasoning; never empty.
     Reasoning(Text),
-    /// A whole tool call.
+    /// A complete tool call.
     ToolCall(ToolCall),
-    /// The provider's own count.
+    /// Token counts as the provider reports them.
     Usage(Usage),
-    /// The end.
+    /// The end of the answer.
     Finish(FinishReason),
 }
 
-/// The model wants a tool called.
+/// A tool call by the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The provider's id for it; empty if it gives none.
+    /// The provider's id of the call; empty if it has none.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments: a JSON object, as text.
+    /// The arguments: a JSON object, as text.
     pub arguments: String,
 }
 
-/// Tokens as the provider counted them.
+/// Token counts as the provider reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of the prompt.
+    /// Tokens of the prompt.
     pub input: Option<u64>,
-    /// Of the answer.
+    /// Tokens of the answer.
     pub output: Option<u64>,
-    /// Of the prompt, not read anew.
+    /// Tokens of the prompt that came from a prefix cache.
     pub cached: Option<u64>,
 }
 
-/// Why a model stopped by itself.
+/// Why a model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It had said everything.
+    /// The answer is complete.
     Stop,
-    /// It reached a bound on length.
+    /// The answer reached a length limit.
     Length,
-    /// It wants tools called.
+    /// The model calls tools.
     ToolCalls,
-    /// The provider's content filter stepped in.
+    /// The provider's content filter stopped it.
     Filtered,
 }
 
-/// What a provider is asked. Instructions, passages, history and question stay apart until the provider
-/// renders them, so that no text of a document can pass for an instruction.
+/// The prompt for a provider. Instructions, passages, history and question stay separate until the provider
+/// renders them, so that text of a document cannot pass for an instruction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The instructions.
     pub system: String,
-    /// What was found, best first. All of it fits: whoever makes the request asked for the room.
+    /// The passages, best first. All of them fit: the caller selects them within [`Provider::room`].
     pub passages: Vec<Passage>,
-    /// The conversation so far, oldest first.
+    /// The conversation so far, the oldest turn first.
     pub history: Vec<Turn>,
-    /// What is asked.
+    /// The user's question.
     pub question: String,
-    /// The answer ends there.
+    /// Maximum tokens of the answer.
     pub max_tokens: u32,
-    /// 0 is the most likely answer.
+    /// Sampling temperature; 0 picks the most likely token.
     pub temperature: f32,
 }
 
-/// What a chat template adds to each message, on the safe side.
+/// Upper bound on the tokens that a chat template adds to each message.
 const TOKENS_PER_MESSAGE: usize = 8;
 
 impl Request {
-    /// How long the answer may be in a window of so many tokens: at most half of it.
+    /// Maximum tokens of the answer in a context window of `window` tokens: at most half of it.
     pub fn answer_tokens(&self, window: usize) -> u32 {
         self.max_tokens.min(u32::try_from(window / 2).unwrap_or(u32::MAX))
     }
 
-    /// What a window of so many tokens leaves for passages, with instructions, question and answer in it; none
-    /// if these are too long by themselves.
+    /// Tokens that a context window of `window` tokens leaves for passages, beside instructions, question and
+    /// answer; `None` if those alone are too long.
     pub fn room(&self, window: usize, count: impl Fn(&str) -> usize) -> Option<usize> {
         let needed = message(&self.system, &count) + message(&self.question, &count);
         (window - self.answer_tokens(window) as usize).checked_sub(needed)
     }
 
-    /// The newest turns that fit into a window of so many tokens, with room left for the answer. Instructions,
-    /// passages and question must fit.
+    /// The newest turns of the history that fit into a context window of `window` tokens beside everything
+    /// else. Fails with `TooLong` if instructions, passages, question and answer do not fit.
     pub fn fit(&self, window: usize, count: impl Fn(&str) -> usize) -> Result<&[Turn], Failure> {
         let passages: usize = self.passages.iter().map(|passage| passage.tokens(&count)).sum();
         let room = self.room(window, &count).and_then(|room| room.checked_sub(passages));
@@ -206,7 +209,7 @@ impl Request {
 }
 
 impl Passage {
-    /// How many tokens it takes in a prompt, with its number, title and place.
+    /// Number of tokens that the passage takes in a prompt, with its number, title and location.
     pub fn tokens(&self, count: impl Fn(&str) -> usize) -> usize {
         let place = self.file_path.as_deref().or(self.url.as_deref());
         count(&self.title) + place.map_or(0, &count) + message(&self.text, &count)

@@ -1,4 +1,4 @@
-//! Finding passages: the index gives candidates, the retriever puts them in order.
+//! The ports of retrieval: the index finds candidates, the retriever fuses and ranks them into passages.
 
 use std::time::Duration;
 
@@ -9,61 +9,63 @@ use crate::{
     StorageError,
 };
 
-/// What is searched. Derived from the catalog, and made anew from it when it is missing or of another kind.
+/// The search index, derived from the catalog. It is rebuilt from the catalog when it is missing or has
+/// another format.
 #[async_trait]
 pub trait Index: Send + Sync {
-    /// Everything up to this revision of the catalog is in it.
+    /// The revision of the catalog up to which the index is complete.
     fn revision(&self) -> u64;
 
-    /// Whether there is nothing in it that could be found.
+    /// Whether the index has no chunks.
     fn is_empty(&self) -> bool;
 
-    /// Takes in what happened since. A search sees either all of it or nothing. CatalogChanges up to revision 0 empty it.
+    /// Applies changes of the catalog atomically: a search sees all of them or none. Changes up to revision 0
+    /// clear the index.
     async fn apply(&self, changes: CatalogChanges) -> Result<(), StorageError>;
 
-    /// The best candidates by words and by meaning, all on one state of the index.
+    /// The best candidates by BM25 and by cosine, both from one snapshot of the index.
     async fn search(&self, search: IndexQuery) -> Result<Vec<Candidate>, Failure>;
 }
 
-/// What to look for in an index.
+/// A search in the index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexQuery {
-    /// Whose chunks.
+    /// The tenant whose chunks are searched.
     pub who: Principal,
-    /// The words.
+    /// The query text, for BM25.
     pub text: String,
-    /// Their vector, if there is one.
+    /// The query vector; without it the search is lexical only.
     pub vector: Option<Vec<f32>>,
-    /// Only what passed filters, if there were any.
+    /// Restricts the search to the matches of the filters; `None` if there are no filters.
     pub within: Option<FilterMatches>,
-    /// How many by words, and how many by meaning.
+    /// Maximum number of candidates by BM25, and again by cosine.
     pub limit: usize,
 }
 
-/// A chunk that was found by its words, by its meaning or by both.
+/// A chunk that was found by BM25, by cosine or by both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// The chunk.
     pub chunk: ChunkId,
-    /// Its document.
+    /// The document that contains it.
     pub document: DocumentId,
-    /// Whether it is code.
+    /// Whether the chunk is code rather than prose.
     pub is_code: bool,
-    /// Its place among those found by words, from 0, and its score there; none if it is not among them.
+    /// Rank by BM25, from 0, and the BM25 score; `None` if BM25 did not find it.
     pub lexical: Option<(usize, f32)>,
-    /// Its place among those found by meaning, from 0.
+    /// Rank by cosine, from 0; `None` if the vector search did not find it.
     pub dense: Option<usize>,
-    /// The cosine of question and chunk; none without a vector.
+    /// Cosine of query and chunk; `None` if either has no vector.
     pub cosine: Option<f32>,
 }
 
 /// Finds passages for a question.
 #[async_trait]
 pub trait Retriever: Send + Sync {
-    /// Whether there is nothing in the knowledge base that could be found.
+    /// Whether the knowledge base has nothing to search.
     fn is_empty(&self) -> bool;
 
-    /// Finds passages, best first, and tells the stages as they begin and end.
+    /// Finds passages, best first, and reports each stage to `stages` as it begins and ends.
     async fn retrieve(
         &self,
         who: &Principal,
@@ -72,66 +74,66 @@ pub trait Retriever: Send + Sync {
     ) -> Result<Retrieved, Failure>;
 }
 
-/// What is to be found.
+/// What to retrieve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetrievalQuery {
-    /// The words.
+    /// The query text.
     pub text: String,
-    /// Where to look.
+    /// Where to search.
     pub scope: SearchScope,
-    /// RetrievedPassages whose cosine with the question is less are left out.
+    /// Minimum cosine of question and passage; passages below it are left out.
     pub threshold: Option<f32>,
-    /// How many passages.
+    /// Maximum number of passages.
     pub limit: usize,
 }
 
-/// What was found.
+/// The result of retrieval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Retrieved {
     /// The passages, best first.
     pub passages: Vec<Hit>,
-    /// How many chunks were looked at: those found by words or by meaning.
+    /// Number of distinct candidates, by BM25 and by cosine, before ranking.
     pub candidates: usize,
-    /// Whether anything in it is likely to answer the question.
+    /// Whether the relevance gate passed: some passage is likely to answer the question.
     pub is_relevant: bool,
 }
 
-/// A passage, and why it stands where it does.
+/// A passage with the ranks and scores that led to its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
     /// The passage.
     pub passage: Passage,
-    /// As the index found it.
+    /// The candidate it was built from.
     pub candidate: Candidate,
-    /// Its place in the one order that was made of words and meaning, from 0, and its score there.
+    /// Rank after the fusion of BM25 and cosine, from 0, and the fused score.
     pub fused: (usize, f32),
-    /// Its place after reranking, from 0, and its score there; none if nothing was reranked.
+    /// Rank after reranking, from 0, and the reranker's score; `None` if there was no reranking.
     pub reranked: Option<(usize, f32)>,
 }
 
-/// A stage on the way to an answer.
+/// The begin or the end of a stage before generation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
-    /// It began.
+    /// The stage began.
     Began(StageName),
-    /// It ended.
+    /// The stage ended.
     Ended {
         /// PromptFilter one.
         name: StageName,
-        /// How many chunks it left.
+        /// Number of chunks it returned.
         count: usize,
-        /// How long it took.
+        /// How long it ran.
         took: Duration,
     },
 }
 
-/// PromptFilter stage.
+/// The stages before generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageName {
-    /// A question that goes on from an earlier one is made into one that stands alone.
+    /// A follow-up question is rewritten into one that stands alone.
     Rewriting,
-    /// Candidates are found.
+    /// Candidates are searched in the index.
     Retrieval,
-    /// They are put in order.
+    /// Candidates are ranked.
     Reranking,
 }

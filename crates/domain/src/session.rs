@@ -1,4 +1,4 @@
-//! A session: one conversation and its liveness.
+//! Sessions: conversations, their lifetime and their store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use async_trait::async_trait;
 
 use crate::{Principal, PromptId, SessionId, StorageError, Timestamp};
 
-/// A title is no longer than this.
+/// Maximum length of a title, in characters.
 const TITLE_CHARS: usize = 200;
 
-/// A conversation as it stands.
+/// A conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
-    /// Whose it is, as the client said; an organisation or repository.
+    /// The owner that the client named, such as an organisation or a repository.
     pub owner: Option<String>,
-    /// What the client wants kept with it.
+    /// Entries that the client stores with the session.
     pub context: BTreeMap<String, String>,
-    /// Its first question, or the beginning of it.
+    /// The beginning of the first question.
     pub title: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it last did something: submit, resume, cancel or end of a prompt.
+    /// The last submit, resume, cancel or end of a prompt.
     pub last_active_at: Timestamp,
-    /// The prompt that runs in it.
+    /// The running prompt.
     pub running: Option<PromptId>,
-    /// Whether and how it was ended for good.
+    /// How the session was ended for good; `None` if it was not.
     pub ended: Option<SessionEnd>,
-    /// Prompts so far.
+    /// Number of prompts so far.
     pub prompt_count: u64,
-    /// Tokens of its ended prompts.
+    /// Tokens of the answers of its ended prompts.
     pub token_count: u64,
 }
 
 impl Session {
-    /// A session that has done nothing yet.
+    /// A session without prompts.
     pub fn new(id: SessionId, new: NewSession, now: Timestamp) -> Self {
         Self {
             id,
@@ -52,17 +52,19 @@ impl Session {
         }
     }
 
-    /// Takes the title from a question, if it has none yet.
+    /// Takes the title from a question, unless the session has one.
     pub fn set_title_once(&mut self, question: &str) {
         self.title.get_or_insert_with(|| question.chars().take(TITLE_CHARS).collect());
     }
 
-    /// Whether prompts may be asked in it. A running prompt keeps a session alive.
+    /// Whether the session accepts prompts: it was not ended, and was active after `alive_since` or has a
+    /// running prompt.
     pub fn is_alive(&self, alive_since: Timestamp) -> bool {
         self.ended.is_none() && (self.running.is_some() || self.last_active_at > alive_since)
     }
 
-    /// What the session is at `now`, if it may be idle that long. Computed, so nothing has to sweep.
+    /// The status at `now`, if a session expires after `idle` without activity. It is computed on demand, so
+    /// that no task has to expire sessions.
     pub fn status(&self, now: Timestamp, idle: Duration) -> SessionStatus {
         match self.ended {
             Some(SessionEnd::Cancelled) => SessionStatus::Cancelled,
@@ -73,58 +75,58 @@ impl Session {
     }
 }
 
-/// How a session came to its end.
+/// How a session was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// A client ended it, and nothing ran in it.
+    /// A client ended it while no prompt was running.
     Completed,
-    /// A client ended it, and cut a running prompt short.
+    /// A client ended it and so cancelled a running prompt.
     Cancelled,
-    /// What ran in it could not be recovered.
+    /// A prompt that was running in it could not be recovered.
     Lost,
 }
 
-/// What a session is.
+/// The status of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionStatus {
-    /// Prompts may be asked in it.
+    /// It accepts prompts.
     Active,
-    /// Ended, or idle too long.
+    /// It was ended, or has expired.
     Completed,
-    /// Ended while a prompt was running.
+    /// It was ended while a prompt was running.
     Cancelled,
-    /// Lost by the server, with a prompt that was running in it.
+    /// The server lost a prompt that was running in it.
     Error,
 }
 
-/// What a client says of a new session.
+/// What a client sends to create a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewSession {
-    /// Whose it is.
+    /// The owner, such as an organisation or a repository.
     pub owner: Option<String>,
-    /// What is to be kept with it.
+    /// Entries to store with the session.
     pub context: BTreeMap<String, String>,
 }
 
-/// What ending a session found.
+/// The result of ending a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedSession {
-    /// The prompt that was running in it, to be cancelled now.
+    /// The prompt that was running in it; the caller cancels it.
     pub running: Option<PromptId>,
-    /// Whether this ended it; false if it had been ended before.
+    /// Whether this call ended it, rather than an earlier one.
     pub is_first: bool,
 }
 
-/// Keeps sessions.
+/// Stores sessions.
 #[async_trait]
 pub trait Sessions: Send + Sync {
-    /// Keeps a new session. One that is there already stays as it is.
+    /// Stores a new session. If one with this id exists, it is left as it is.
     async fn create(&self, who: &Principal, session: Session) -> Result<(), StorageError>;
 
     /// The session with this id.
     async fn find(&self, who: &Principal, id: SessionId) -> Result<Option<Session>, StorageError>;
 
-    /// Notes that the session did something, unless it is not alive any more.
+    /// Sets the time of the last activity, if the session is alive.
     async fn touch(
         &self,
         who: &Principal,
@@ -133,9 +135,9 @@ pub trait Sessions: Send + Sync {
         alive_since: Timestamp,
     ) -> Result<(), StorageError>;
 
-    /// Ends the session for good; from then on it takes no prompt. None if there is no such session.
+    /// Ends the session for good, so that it accepts no more prompts. Returns `None` if it does not exist.
     async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<EndedSession>, StorageError>;
 
-    /// How many sessions are alive, of every tenant: those that [`Session::is_alive`] says so of.
+    /// Number of alive sessions, of every tenant, by [`Session::is_alive`].
     async fn alive(&self, alive_since: Timestamp) -> Result<u64, StorageError>;
 }

@@ -1,9 +1,9 @@
-//! The error of every port that stores something.
+//! The error of the ports that store something.
 
 use std::error::Error;
 use std::sync::Arc;
 
-/// A store could not do what was asked. The message says what is wrong and what to do.
+/// An operation of a store that failed. The message says what is wrong and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StorageError {
@@ -12,48 +12,48 @@ pub struct StorageError {
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What to branch on.
+/// The kinds of storage errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StorageErrorKind {
-    /// The disk, or a bound of ours on stored bytes, is full.
+    /// The disk, or a configured bound on stored bytes, is full.
     Full,
     /// The file or its file system is read-only.
     ReadOnly,
-    /// Another process holds the lock of the folder or the database.
+    /// Another process holds the lock of the data folder or the database.
     Locked,
-    /// What is stored cannot be read back: a checksum, a header or a stored form is wrong.
+    /// The stored data cannot be decoded: a checksum, a header or a stored form is wrong.
     Damaged,
     /// The store did not answer in time.
     Busy,
-    /// Everything else.
+    /// Any other error.
     Other,
 }
 
 impl StorageError {
-    /// An error of this kind.
+    /// An error without a source.
     pub fn new(kind: StorageErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None }
     }
 
-    /// An error that no caller branches on.
+    /// An error of kind `Other`, which no caller branches on.
     pub fn other(message: impl Into<String>) -> Self {
         Self::new(StorageErrorKind::Other, message)
     }
 
-    /// The same error with what caused it.
+    /// Sets the source.
     #[must_use]
     pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// The same error and cause, with another message.
+    /// Replaces the message.
     #[must_use]
     pub fn with_message(self, message: impl Into<String>) -> Self {
         Self { message: message.into(), ..self }
     }
 
-    /// What to branch on.
+    /// The kind to branch on.
     pub fn kind(&self) -> StorageErrorKind {
         self.kind
     }

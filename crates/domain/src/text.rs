@@ -1,11 +1,11 @@
-//! Text of the hot path.
+//! Shared text buffers for streamed tokens.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// A piece of a shared buffer. The tokens of one network read share one allocation, so a token costs a
-/// reference count and no `String`.
+/// A slice of a shared buffer. The tokens of one network read share one allocation, so that a token costs a
+/// reference count instead of a `String`.
 #[derive(Clone)]
 pub struct Text {
     buffer: Arc<str>,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_one_buffer_are_equal_to_their_texts() {
+    fn slices_of_one_buffer_compare_by_their_text() {
         let buffer: Arc<str> = Arc::from("héllo");
         assert_eq!(Text::slice(&buffer, 0..3), Text::from("hé"));
         assert_eq!(&*Text::slice(&buffer, 3..6), "llo");
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "character boundaries")]
-    fn a_piece_never_cuts_a_character() {
+    fn a_slice_never_splits_a_character() {
         let _ = Text::slice(&Arc::from("é"), 0..1);
     }
 }

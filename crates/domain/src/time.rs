@@ -1,4 +1,4 @@
-//! When things happen.
+//! Timestamps and the clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use std::time::Duration;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Before everything.
+    /// Earlier than every other timestamp.
     pub const MIN: Self = Self(i64::MIN);
 
-    /// The moment `micros` microseconds after the epoch.
+    /// The timestamp `micros` microseconds after the epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
@@ -21,17 +21,17 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// This moment and `duration` more.
+    /// This timestamp, later by `duration`; saturates.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// `duration` before this moment.
+    /// This timestamp, earlier by `duration`; saturates.
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Timestamp {
 }
 
 /// Year, month and day of a day number (0 is 1970-01-01) in the proleptic Gregorian calendar. Years are
-/// counted from March, so that the leap day is the last of its year.
+/// counted from March, so that the leap day is the last day of the year.
 fn civil_date(day_number: i64) -> (i64, i64, i64) {
     const DAYS_PER_ERA: i64 = 146_097;
     let days = day_number + 719_468;
@@ -63,9 +63,9 @@ fn civil_date(day_number: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// Tells the time. A port, so that tests can pause it.
+/// The source of the current time. A port, so that tests can control it.
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
