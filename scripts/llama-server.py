@@ -5,11 +5,11 @@ import sys
 
 import xllamacpp
 
-# When it embeds: a text may have so many tokens, and so many texts are embedded at once.
+# Embedding: tokens per text, and texts per batch.
 TOKENS = 512
 TEXTS = 4
 
-# When it chats: one answer at a time, so that whoever gets one knows that no other is being written.
+# Chat: one answer at a time, so that a test knows that no other is being generated.
 WINDOW = 2048
 
 ONLY_ERRORS = 1

@@ -1,7 +1,7 @@
 """Writes ONNX graphs of the embedder's own model into a folder, from its dequantized weights in fp32.
 
 They use what ONNX Runtime's transformer optimizer fuses (Attention, SkipLayerNormalization, BiasGelu). `whole` is the
-graph that people export; `pruned` leaves out, as Wellspring does, what the last layer would compute for nobody.
+graph that people export; `pruned` leaves out, as Wellspring does, what the last layer computes and no output uses.
 """
 
 import sys
