@@ -63,8 +63,8 @@ pub use journal::{Claim, Journal, NewPrompt, Run};
 pub use passage::{Citation, Passage, char_count, line_ends};
 pub use principal::Principal;
 pub use provider::{
-    FinishReason, ModelEvent, ModelStream, PrefixCacheStats, Provider, ProviderStatus, Request, ToolCall,
-    Usage, WarmupProgress,
+    FinishReason, ModelEvent, ModelStream, PrefixCacheStats, Provider, ProviderDecorator, ProviderStatus,
+    Request, ToolCall, Usage, WarmupProgress,
 };
 pub use retriever::{
     Candidate, Hit, Index, IndexQuery, RetrievalQuery, Retrieved, Retriever, Stage, StageName,

@@ -1,5 +1,7 @@
 //! The port to language models, and the request it takes.
 
+mod decorator;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +9,9 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 
 use crate::{Failure, FailureKind, ModelId, Passage, Text, Turn};
+pub use decorator::ProviderDecorator;
 
-/// Generates answers with a language model.
+/// Generates answers with a language model. A new method is also forwarded in [`ProviderDecorator`].
 #[async_trait]
 pub trait Provider: Send + Sync {
     /// The configured names of the provider and its model.
