@@ -11,7 +11,7 @@ use std::sync::Arc;
 use domain::{Clock, History, Journal, Retriever, Sessions, WhenNothingFound};
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use ingest::Pipeline;
-use providers::Watched;
+use providers::HealthCheckedProvider;
 use retrieval::Follower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
@@ -43,7 +43,7 @@ pub(crate) struct Wired {
     /// What keeps the index up to the catalog.
     pub(crate) follower: Arc<Follower>,
     /// The providers, to be looked at from time to time.
-    pub(crate) watched: Vec<Arc<Watched>>,
+    pub(crate) watched: Vec<Arc<HealthCheckedProvider>>,
     /// What reads passages ahead of any question.
     pub(crate) ahead: Vec<ReadAhead>,
 }

@@ -1,20 +1,20 @@
-//! How many tokens a text has in `cl100k_base`, a vocabulary of OpenAI's: what is counted where a model's own is not
-//! known. Exact; what looks like a control token is plain text.
+//! Counts tokens as OpenAI's tokenizer `cl100k_base` does, exactly. It stands in for the tokenizers of models that are
+//! unknown. Text that looks like a control token counts as plain text.
 
-mod merge;
-mod pieces;
+mod byte_pairs;
+mod split;
 mod vocabulary;
 
-use merge::merged;
-use pieces::pieces;
+use byte_pairs::count_merged;
+use split::pieces;
 use vocabulary::Vocabulary;
 
-/// How many tokens a text has. The vocabulary is read when the first text is counted.
+/// Counts the tokens of a text in `cl100k_base`. The first call reads the vocabulary.
 pub fn count_tokens(text: &str) -> usize {
     let vocabulary = Vocabulary::get();
     let tokens = |piece: &str| {
         let piece = piece.as_bytes();
-        if vocabulary.rank(piece).is_some() { 1 } else { merged(piece, |part| vocabulary.rank(part)) }
+        if vocabulary.rank(piece).is_some() { 1 } else { count_merged(piece, |part| vocabulary.rank(part)) }
     };
     pieces(text).map(tokens).sum()
 }

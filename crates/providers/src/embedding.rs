@@ -1,14 +1,14 @@
-//! Vectors from a model server. A call carries as many texts as its bounds allow, failures that pass are
-//! waited out, and only what keeps to the port's promise leaves: a vector a text, each of length one.
+//! Embeddings from a model server. Texts are sent in batches, transient failures are retried, and every result is
+//! checked: one vector per text, each of length one.
 
 mod api;
-mod call;
+mod batching;
+mod client;
 mod ollama;
 mod openai;
+mod retry;
 mod settings;
-mod texts;
 mod vectors;
-mod waits;
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,48 +19,47 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::cl100k::count_tokens;
-use crate::model_server::ModelServer;
-use crate::settings::{HttpProvider, InvalidSettings};
-use api::Api;
-use call::{Caller, Trouble};
-pub use settings::{Batches, HttpEmbedder, Retries};
-use waits::Waits;
+use crate::http::ModelServer;
+use crate::settings::{HttpProviderSettings, InvalidSettings};
+use api::EmbeddingApi;
+use client::{CallFailure, EmbeddingClient};
+use retry::Backoff;
+pub use settings::{BatchLimits, HttpEmbedderSettings, RetryLimits};
 
-/// What is embedded to learn the dimension.
+/// The text that is embedded to learn the dimension.
 const PROBE: &str = "dimension";
 
-/// An embedder that asks a model server. Dropping a call's future ends the call.
+/// An embedder that calls a model server. Dropping a call's future aborts the call.
 pub struct RemoteEmbedder {
-    caller: Caller,
+    client: EmbeddingClient,
     name: String,
     token_limit: usize,
-    batches: Batches,
-    retries: Retries,
-    /// A permit for each call that nobody in particular waits for. It is kept through retries, so that a
-    /// server that asks for patience gets it.
+    batches: BatchLimits,
+    retries: RetryLimits,
+    /// One permit per bulk call. A call holds it through its retries, so that a server that asks for a pause gets one.
     bulk: Semaphore,
 }
 
 impl RemoteEmbedder {
-    /// One that asks a server with OpenAI's API. Connects to nothing yet.
+    /// An embedder that calls a server with OpenAI's API. The first call connects.
     ///
     /// # Errors
-    /// If the address, the key or the proxy cannot be used, or a bound is zero.
-    pub fn openai(settings: HttpEmbedder) -> Result<Self, InvalidSettings> {
-        Self::new(settings, &openai::OpenAi)
+    /// If the address, the key or the proxy is invalid, or a bound is zero.
+    pub fn openai(settings: HttpEmbedderSettings) -> Result<Self, InvalidSettings> {
+        Self::new(settings, &openai::OpenAiEmbeddings)
     }
 
-    /// One that asks an Ollama server. Connects to nothing yet.
+    /// An embedder that calls an Ollama server. The first call connects.
     ///
     /// # Errors
-    /// If the address, the key or the proxy cannot be used, or a bound is zero.
-    pub fn ollama(settings: HttpEmbedder) -> Result<Self, InvalidSettings> {
-        Self::new(settings, &ollama::Ollama)
+    /// If the address, the key or the proxy is invalid, or a bound is zero.
+    pub fn ollama(settings: HttpEmbedderSettings) -> Result<Self, InvalidSettings> {
+        Self::new(settings, &ollama::OllamaEmbeddings)
     }
 
-    fn new(settings: HttpEmbedder, api: &'static dyn Api) -> Result<Self, InvalidSettings> {
+    fn new(settings: HttpEmbedderSettings, api: &'static dyn EmbeddingApi) -> Result<Self, InvalidSettings> {
         settings.check()?;
-        let server = HttpProvider {
+        let server = HttpProviderSettings {
             name: settings.name.clone(),
             base_url: settings.base_url,
             model: Some(settings.model.clone()),
@@ -69,7 +68,7 @@ impl RemoteEmbedder {
             connect: settings.connect,
             proxy: settings.proxy,
         };
-        let caller = Caller {
+        let client = EmbeddingClient {
             api,
             server: ModelServer::new(server, api.advice())?,
             model: settings.model,
@@ -77,7 +76,7 @@ impl RemoteEmbedder {
             timeout: settings.timeout,
         };
         Ok(Self {
-            caller,
+            client,
             name: settings.name,
             token_limit: settings.token_limit,
             batches: settings.batches,
@@ -86,23 +85,25 @@ impl RemoteEmbedder {
         })
     }
 
-    /// The vectors of these texts: one call if the server takes them all, and smaller ones if it does not,
-    /// so that one text that is too long fails no other.
+    /// Embeds one batch: in one call if the server accepts it, else in smaller ones, so that a text that is too long
+    /// does not fail the others.
     async fn batch(&self, texts: Vec<&str>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
         let _permit = match priority {
             EmbeddingPriority::Interactive => None,
-            EmbeddingPriority::Bulk => Some(self.bulk.acquire().await.expect("it is never closed")),
+            EmbeddingPriority::Bulk => {
+                Some(self.bulk.acquire().await.expect("the semaphore is never closed"))
+            }
         };
         let mut vectors = Vec::with_capacity(texts.len());
         let mut calls = vec![texts];
         while let Some(texts) = calls.pop() {
-            match self.patiently(&texts, priority).await {
+            match self.call_with_retries(&texts, priority).await {
                 Ok(found) => vectors.extend(found),
-                Err(Trouble::Other(failure)) => return Err(failure),
-                Err(Trouble::TooMuch(failure)) => {
-                    let (model, count) = (&self.caller.model, texts.len());
-                    tracing::debug!(model, texts = count, reason = %failure, "a call is made smaller");
-                    let smaller = texts::smaller(&texts, self.token_limit).ok_or(failure)?;
+                Err(CallFailure::Other(failure)) => return Err(failure),
+                Err(CallFailure::TooLarge(failure)) => {
+                    let (model, count) = (&self.client.model, texts.len());
+                    tracing::debug!(model, texts = count, reason = %failure, "the server refused a call; it is split");
+                    let smaller = batching::split(&texts, self.token_limit).ok_or(failure)?;
                     calls.extend(smaller.into_iter().rev());
                 }
             }
@@ -110,21 +111,25 @@ impl RemoteEmbedder {
         Ok(vectors)
     }
 
-    /// Calls again after failures that pass by themselves.
-    async fn patiently(&self, texts: &[&str], priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Trouble> {
-        let mut waits = Waits::new(priority, self.retries);
+    /// Retries a call after transient failures.
+    async fn call_with_retries(
+        &self,
+        texts: &[&str],
+        priority: EmbeddingPriority,
+    ) -> Result<Vec<Vec<f32>>, CallFailure> {
+        let mut backoff = Backoff::new(priority, self.retries);
         loop {
-            let failure = match self.caller.call(texts).await {
-                Err(Trouble::Other(failure)) => failure,
+            let failure = match self.client.call(texts).await {
+                Err(CallFailure::Other(failure)) => failure,
                 result => return result,
             };
-            let Some(wait) = waits.after(&failure) else { return Err(failure.into()) };
-            tracing::debug!(model = self.caller.model, ?wait, reason = %failure, "vectors are asked for again");
+            let Some(wait) = backoff.next_wait(&failure) else { return Err(failure.into()) };
+            tracing::debug!(model = self.client.model, ?wait, reason = %failure, "an embedding call is retried");
             sleep(wait).await;
         }
     }
 
-    /// The failure under the name that the server is configured under.
+    /// Prefixes a failure with the embedder's configured name.
     fn named(&self, mut failure: Failure) -> Failure {
         failure.message = format!("{}: {}", self.name, failure.message);
         failure
@@ -134,32 +139,32 @@ impl RemoteEmbedder {
 #[async_trait]
 impl Embedder for RemoteEmbedder {
     fn model(&self) -> &str {
-        &self.caller.model
+        &self.client.model
     }
 
     async fn shape(&self) -> Result<EmbeddingShape, Failure> {
-        if self.caller.dimension.get().is_none() {
+        if self.client.dimension.get().is_none() {
             self.embed(vec![PROBE.to_owned()], EmbeddingPriority::Bulk).await?;
         }
-        let dimension = *self.caller.dimension.get().expect("an answer that was taken has told it");
+        let dimension = *self.client.dimension.get().expect("an accepted response has set it");
         Ok(EmbeddingShape { dimension, token_limit: self.token_limit })
     }
 
     async fn token_counter(&self) -> Result<TokenCounter, Failure> {
-        // The model's own vocabulary is not known, and most are smaller than this one.
+        // The model's own tokenizer is unknown; most have a smaller vocabulary, and so give more tokens.
         Ok(Arc::new(|text| count_tokens(text) * 5 / 4))
     }
 
     async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
-        let sent: Vec<&str> = texts.iter().map(|text| texts::sent(text, self.token_limit)).collect();
-        let batches = texts::batches(&sent, self.batches).into_iter();
+        let sent: Vec<&str> = texts.iter().map(|text| batching::sent(text, self.token_limit)).collect();
+        let batches = batching::batches(&sent, self.batches).into_iter();
         let calls: Vec<_> = batches.map(|batch| self.batch(batch, priority)).collect();
         let vectors = stream::iter(calls).buffered(self.batches.calls).try_concat().await;
         vectors.map_err(|failure| self.named(failure))
     }
 
     async fn health(&self) -> Result<(), Failure> {
-        let health = self.caller.server.in_time(self.caller.api.health(&self.caller.server)).await;
+        let health = self.client.server.check_in_time(self.client.api.health(&self.client.server)).await;
         health.map_err(|failure| self.named(failure))
     }
 }

@@ -1,4 +1,4 @@
-//! Ollama's own API: `/api/chat`, one JSON object a line.
+//! The provider of Ollama's own API: `/api/chat`, streamed as NDJSON.
 
 mod decoder;
 
@@ -9,44 +9,42 @@ use domain::{Failure, ModelId, ModelStream, Provider, Request};
 use reqwest::Response;
 use serde::Serialize;
 
-use crate::answer;
 use crate::cl100k::count_tokens;
-use crate::messages::{Message, messages, room};
-use crate::model_server::{Advice, ModelServer};
-use crate::refusal::Refusal;
-use crate::settings::{HttpProvider, InvalidSettings};
+use crate::http::{Advice, ErrorResponse, ModelServer, response_stream};
+use crate::messages::{MessageWire, messages, room};
+use crate::settings::{HttpProviderSettings, InvalidSettings};
 use decoder::OllamaDecoder;
 
-/// What to do about Ollama's failures.
+/// Advice for failures of an Ollama server.
 pub(crate) const ADVICE: Advice = Advice {
     unreachable: "is Ollama running?",
     not_found: "check base_url, or run `ollama pull MODEL` where Ollama runs",
 };
 
-/// A provider that asks an Ollama server.
-pub struct Ollama {
+/// A provider that calls an Ollama server.
+pub struct OllamaProvider {
     server: Arc<ModelServer>,
 }
 
-impl Ollama {
-    /// Connects to nothing yet.
+impl OllamaProvider {
+    /// Prepares the client; the first call connects.
     ///
     /// # Errors
-    /// If the address, the key or the proxy cannot be used.
-    pub fn new(settings: HttpProvider) -> Result<Self, InvalidSettings> {
+    /// If the address, the key or the proxy is invalid.
+    pub fn new(settings: HttpProviderSettings) -> Result<Self, InvalidSettings> {
         Ok(Self { server: Arc::new(ModelServer::new(settings, ADVICE)?) })
     }
 }
 
 #[async_trait]
-impl Provider for Ollama {
+impl Provider for OllamaProvider {
     fn model(&self) -> ModelId {
         self.server.model()
     }
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
         let server = self.server.clone();
-        answer::stream::<OllamaDecoder>(self.server.clone(), request.clone(), async move {
+        response_stream::<OllamaDecoder>(self.server.clone(), request.clone(), async move {
             chat(&server, &request).await
         })
     }
@@ -60,20 +58,20 @@ impl Provider for Ollama {
     }
 
     async fn health(&self) -> Result<(), Failure> {
-        self.server.in_time(has_model(&self.server)).await
+        self.server.check_in_time(has_model(&self.server)).await
     }
 }
 
 async fn chat(server: &ModelServer, request: &Request) -> Result<Response, Failure> {
     let body = body(server.named_model()?, server.window, request)?;
-    accepted(server, server.post(&["api", "chat"], body).await?).await
+    check_status(server, server.post(&["api", "chat"], body).await?).await
 }
 
-/// Whether the server has the model.
+/// Fails unless the server has the model.
 pub(crate) async fn has_model(server: &ModelServer) -> Result<(), Failure> {
     let model = server.named_model()?;
     let body = serde_json::to_vec(&ShowWire { model }).expect("strings can be written as JSON");
-    accepted(server, server.post(&["api", "show"], body).await?).await.map(drop)
+    check_status(server, server.post(&["api", "show"], body).await?).await.map(drop)
 }
 
 #[derive(Serialize)]
@@ -81,11 +79,11 @@ struct ShowWire<'a> {
     model: &'a str,
 }
 
-async fn accepted(server: &ModelServer, response: Response) -> Result<Response, Failure> {
+async fn check_status(server: &ModelServer, response: Response) -> Result<Response, Failure> {
     if response.status().is_success() {
         return Ok(response);
     }
-    Err(server.refused(&Refusal::read(response).await))
+    Err(server.failure_of(&ErrorResponse::read(response).await))
 }
 
 fn body(model: &str, window: usize, request: &Request) -> Result<Vec<u8>, Failure> {
@@ -105,7 +103,7 @@ fn body(model: &str, window: usize, request: &Request) -> Result<Vec<u8>, Failur
 #[derive(Serialize)]
 struct ChatWire<'a> {
     model: &'a str,
-    messages: Vec<Message<'a>>,
+    messages: Vec<MessageWire<'a>>,
     stream: bool,
     options: OptionsWire,
 }
@@ -124,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_is_what_ollama_expects() {
+    fn a_request_has_the_shape_that_ollama_expects() {
         let request = Request {
             system: "Be brief.".to_owned(),
             question: "Why?".to_owned(),

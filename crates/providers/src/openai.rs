@@ -1,7 +1,7 @@
-//! The chat completions API of OpenAI, which vLLM, llama.cpp, Gemini and many others speak too.
+//! The provider of OpenAI's chat completions API, which vLLM, llama.cpp, Gemini and many others implement too.
 
 mod decoder;
-mod repeats;
+mod duplicates;
 mod tool_calls;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,48 +11,46 @@ use domain::{Failure, ModelId, ModelStream, Provider, Request};
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
 
-use crate::answer;
 use crate::cl100k::count_tokens;
-use crate::messages::{Message, messages, room};
-use crate::model_server::{Advice, ModelServer};
-use crate::refusal::Refusal;
-use crate::settings::{HttpProvider, InvalidSettings};
+use crate::http::{Advice, ErrorResponse, ModelServer, response_stream};
+use crate::messages::{MessageWire, messages, room};
+use crate::settings::{HttpProviderSettings, InvalidSettings};
 use decoder::OpenAiDecoder;
 
-/// What to do about failures of such a server.
+/// Advice for failures of a server with OpenAI's API.
 pub(crate) const ADVICE: Advice = Advice {
     unreachable: "is the server running, and is base_url right?",
     not_found: "check base_url and model",
 };
 
-/// A provider that asks a server with OpenAI's API.
-pub struct OpenAi {
+/// A provider that calls a server with OpenAI's API.
+pub struct OpenAiProvider {
     server: Arc<ModelServer>,
-    accepted: Arc<Mutex<Parameters>>,
+    accepted: Arc<Mutex<AcceptedParameters>>,
 }
 
-impl OpenAi {
-    /// Connects to nothing yet.
+impl OpenAiProvider {
+    /// Prepares the client; the first call connects.
     ///
     /// # Errors
-    /// If the address, the key or the proxy cannot be used.
-    pub fn new(settings: HttpProvider) -> Result<Self, InvalidSettings> {
+    /// If the address, the key or the proxy is invalid.
+    pub fn new(settings: HttpProviderSettings) -> Result<Self, InvalidSettings> {
         let server = ModelServer::new(settings, ADVICE)?;
         let is_openai = server.host() == Some("api.openai.com");
-        let parameters = Parameters { max_tokens: !is_openai, temperature: true };
+        let parameters = AcceptedParameters { max_tokens: !is_openai, temperature: true };
         Ok(Self { server: Arc::new(server), accepted: Arc::new(Mutex::new(parameters)) })
     }
 }
 
 #[async_trait]
-impl Provider for OpenAi {
+impl Provider for OpenAiProvider {
     fn model(&self) -> ModelId {
         self.server.model()
     }
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
         let (server, accepted) = (self.server.clone(), self.accepted.clone());
-        answer::stream::<OpenAiDecoder>(self.server.clone(), request.clone(), async move {
+        response_stream::<OpenAiDecoder>(self.server.clone(), request.clone(), async move {
             chat(&server, &accepted, &request).await
         })
     }
@@ -66,26 +64,26 @@ impl Provider for OpenAi {
     }
 
     async fn health(&self) -> Result<(), Failure> {
-        self.server.in_time(is_reachable(&self.server)).await
+        self.server.check_in_time(is_reachable(&self.server)).await
     }
 }
 
-/// Which parameters the model takes.
+/// The parameters that the model accepts. Without `max_tokens`, `max_completion_tokens` is sent instead.
 #[derive(Clone, Copy)]
-struct Parameters {
+struct AcceptedParameters {
     max_tokens: bool,
     temperature: bool,
 }
 
-impl Parameters {
-    /// The parameters without the one that was refused; none if that is not what the refusal is about.
-    fn without_refused(self, refusal: &Refusal) -> Option<Self> {
+impl AcceptedParameters {
+    /// The parameters without the one that the response rejects; none if it is about something else.
+    fn without_rejected(self, response: &ErrorResponse) -> Option<Self> {
         let is_unsupported =
-            matches!(refusal.problem.code.as_deref(), Some("unsupported_parameter" | "unsupported_value"));
-        if refusal.status != StatusCode::BAD_REQUEST || !is_unsupported {
+            matches!(response.body.code.as_deref(), Some("unsupported_parameter" | "unsupported_value"));
+        if response.status != StatusCode::BAD_REQUEST || !is_unsupported {
             return None;
         }
-        match refusal.problem.param.as_deref() {
+        match response.body.param.as_deref() {
             Some("max_tokens") if self.max_tokens => Some(Self { max_tokens: false, ..self }),
             Some("temperature") if self.temperature => Some(Self { temperature: false, ..self }),
             _ => None,
@@ -93,11 +91,10 @@ impl Parameters {
     }
 }
 
-/// Sends the request, and again without a parameter that the model does not take. What was refused once is
-/// not sent with later requests.
+/// Sends the request, and again without each parameter that the model rejects. Later requests leave these out too.
 async fn chat(
     server: &ModelServer,
-    accepted: &Mutex<Parameters>,
+    accepted: &Mutex<AcceptedParameters>,
     request: &Request,
 ) -> Result<Response, Failure> {
     let mut parameters = *lock(accepted);
@@ -107,29 +104,34 @@ async fn chat(
         if response.status().is_success() {
             return Ok(response);
         }
-        let refusal = Refusal::read(response).await;
-        let fewer = parameters.without_refused(&refusal).ok_or_else(|| server.refused(&refusal))?;
+        let rejected = ErrorResponse::read(response).await;
+        let fewer = parameters.without_rejected(&rejected).ok_or_else(|| server.failure_of(&rejected))?;
         parameters = fewer;
         *lock(accepted) = fewer;
     }
 }
 
-fn lock(parameters: &Mutex<Parameters>) -> MutexGuard<'_, Parameters> {
+fn lock(parameters: &Mutex<AcceptedParameters>) -> MutexGuard<'_, AcceptedParameters> {
     parameters.lock().expect("nothing can panic while parameters are copied")
 }
 
-/// Every such server lists its models: where it does not, `base_url` is wrong.
+/// Fails unless the server lists its models: every server of this API does, so otherwise `base_url` is wrong.
 pub(crate) async fn is_reachable(server: &ModelServer) -> Result<(), Failure> {
     server.named_model()?;
     let response = server.get(&["models"]).await?;
     match response.status() {
         status if status.is_success() => Ok(()),
         StatusCode::METHOD_NOT_ALLOWED => Ok(()),
-        _ => Err(server.refused(&Refusal::read(response).await)),
+        _ => Err(server.failure_of(&ErrorResponse::read(response).await)),
     }
 }
 
-fn body(model: &str, window: usize, parameters: Parameters, request: &Request) -> Result<Vec<u8>, Failure> {
+fn body(
+    model: &str,
+    window: usize,
+    parameters: AcceptedParameters,
+    request: &Request,
+) -> Result<Vec<u8>, Failure> {
     let limit = request.answer_tokens(window);
     let wire = ChatWire {
         model,
@@ -146,7 +148,7 @@ fn body(model: &str, window: usize, parameters: Parameters, request: &Request) -
 #[derive(Serialize)]
 struct ChatWire<'a> {
     model: &'a str,
-    messages: Vec<Message<'a>>,
+    messages: Vec<MessageWire<'a>>,
     stream: bool,
     stream_options: StreamOptionsWire,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,16 +170,16 @@ mod tests {
 
     use super::*;
 
-    fn sent(parameters: Parameters) -> Value {
+    fn sent(parameters: AcceptedParameters) -> Value {
         let request =
             Request { question: "Why?".to_owned(), max_tokens: 100, temperature: 0.25, ..Request::default() };
         serde_json::from_slice(&body("gpt", 8192, parameters, &request).unwrap()).unwrap()
     }
 
     #[test]
-    fn the_request_is_what_openai_expects() {
+    fn a_request_has_the_shape_that_openai_expects() {
         assert_eq!(
-            sent(Parameters { max_tokens: true, temperature: true }),
+            sent(AcceptedParameters { max_tokens: true, temperature: true }),
             json!({
                 "model": "gpt",
                 "messages": [{"role": "user", "content": "Why?"}],
@@ -190,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_were_refused_are_left_out_or_renamed() {
-        let sent = sent(Parameters { max_tokens: false, temperature: false });
+    fn rejected_parameters_are_left_out_or_renamed() {
+        let sent = sent(AcceptedParameters { max_tokens: false, temperature: false });
         assert_eq!(sent["max_completion_tokens"], 100);
         assert_eq!((sent.get("max_tokens"), sent.get("temperature")), (None, None));
     }

@@ -1,29 +1,31 @@
-//! What a provider needs to be told.
+//! Settings of providers.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A model server as it is configured.
+use thiserror::Error;
+
+/// Settings of a provider that calls a model server.
 #[derive(Clone, Debug)]
-pub struct HttpProvider {
-    /// The name it is configured under.
+pub struct HttpProviderSettings {
+    /// The name under which it is configured.
     pub name: String,
-    /// Where its API begins: `http://127.0.0.1:11434` for Ollama, `https://api.openai.com/v1` for OpenAI.
+    /// Base URL of the API: `http://127.0.0.1:11434` for Ollama, `https://api.openai.com/v1` for OpenAI.
     pub base_url: String,
-    /// The model to ask for. Without one every call is refused with a message that says how to set it.
+    /// The model to ask for. Without one every call fails with a message that says how to set it.
     pub model: Option<String>,
     /// Sent as a bearer token.
     pub api_key: Option<Secret>,
-    /// How many tokens the model can look at, question and answer together.
+    /// The model's context window in tokens, prompt and answer together.
     pub context_window: usize,
-    /// How long connecting may take.
+    /// Connect timeout.
     pub connect: Duration,
-    /// The proxy to go through, which may carry a password; none means a direct connection.
+    /// The proxy to use, which may contain a password; none means a direct connection.
     pub proxy: Option<Secret>,
 }
 
-/// A setting that no log may show.
+/// A secret setting. Its `Debug` output is masked.
 #[derive(Clone)]
 pub struct Secret(Arc<str>);
 
@@ -51,22 +53,15 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A setting that no provider can be made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A setting with which no provider or embedder can be built.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{key}: {message}")]
 pub struct InvalidSettings {
-    /// Which one, by its key in the settings file.
+    /// Its key in the settings file.
     pub key: &'static str,
     /// What is wrong with it and what is allowed.
     pub message: String,
 }
-
-impl fmt::Display for InvalidSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.message)
-    }
-}
-
-impl std::error::Error for InvalidSettings {}
 
 #[cfg(test)]
 mod tests {
@@ -74,7 +69,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked() {
-        let settings = HttpProvider {
+        let settings = HttpProviderSettings {
             name: "remote".to_owned(),
             base_url: "https://api.openai.com/v1".to_owned(),
             model: None,

@@ -82,7 +82,7 @@ async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<
     let mut beside = JoinSet::new();
     beside.spawn(advise(wired.parts.engine.clone()));
     for provider in wired.watched {
-        beside.spawn(async move { provider.keep_looking().await });
+        beside.spawn(async move { provider.run_checks().await });
     }
     beside.spawn(memory::keep_giving_back(wired.parts.engine.clone()));
     beside.spawn(keep_house(wired.parts.engine.clone(), settings.storage.retention));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::Embedder;
 use models::embedder::BertEmbedder;
 use models::files::Files;
-use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
+use providers::{BatchLimits, HttpEmbedderSettings, RemoteEmbedder, RetryLimits};
 
 use crate::settings::{self, EmbeddingKind, Settings};
 
@@ -17,7 +17,7 @@ pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String>
         EmbeddingKind::Ollama => RemoteEmbedder::ollama,
         EmbeddingKind::Openai => RemoteEmbedder::openai,
     };
-    let embedder = remote(HttpEmbedder {
+    let embedder = remote(HttpEmbedderSettings {
         name: "embedding".to_owned(),
         base_url: embedding.base_url.clone().unwrap_or_default(),
         model: embedding.model.clone().unwrap_or_default(),
@@ -26,13 +26,13 @@ pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String>
         proxy: embedding.proxy.as_ref().map(|proxy| proxy.expose().as_str().into()),
         dimension: embedding.dimension,
         token_limit: embedding.token_limit,
-        batches: Batches {
+        batches: BatchLimits {
             texts: embedding.batch_texts,
             bytes: embedding.batch_bytes,
             calls: embedding.calls,
         },
         timeout: embedding.timeout,
-        retries: Retries::default(),
+        retries: RetryLimits::default(),
     });
     Ok(Arc::new(embedder.map_err(|error| format!("embedding.{error}"))?))
 }

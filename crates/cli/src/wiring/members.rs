@@ -6,7 +6,10 @@ use std::sync::Arc;
 use domain::Provider;
 use engine::Providers;
 use models::chat::LlamaProvider;
-use providers::{Breaker, BreakerRules, HttpProvider, Ollama, OpenAi, Order, Patience, Quotes, Watched};
+use providers::{
+    BreakerRules, CircuitBreaker, ExtractiveProvider, FallbackProvider, HealthCheckedProvider,
+    HttpProviderSettings, OllamaProvider, OpenAiProvider, SilenceLimits,
+};
 
 use super::Lasts;
 use super::chat::chat_model;
@@ -17,7 +20,7 @@ pub(super) struct Members {
     /// To be asked.
     pub(super) providers: Providers,
     /// To be looked at from time to time.
-    pub(super) watched: Vec<Arc<Watched>>,
+    pub(super) watched: Vec<Arc<HealthCheckedProvider>>,
     /// Models in this process that keep what they read of passages.
     pub(super) keeping: Vec<Arc<LlamaProvider>>,
 }
@@ -34,9 +37,12 @@ pub(super) fn members(settings: &Settings, lasts: Lasts) -> Result<Members, Stri
             }
             _ => provider(name, own)?,
         };
-        let provider = Arc::new(Watched::new(provider, settings.generation.health));
+        let provider = Arc::new(HealthCheckedProvider::new(provider, settings.generation.health));
         watched.push(provider.clone());
-        members.insert(name.clone(), Arc::new(Breaker::new(provider, rules(settings), patience(settings))));
+        members.insert(
+            name.clone(),
+            Arc::new(CircuitBreaker::new(provider, rules(settings), silence_limits(settings))),
+        );
     }
     Ok(Members { providers: in_orders(settings, &members)?, watched, keeping })
 }
@@ -49,7 +55,7 @@ fn in_orders(
     // Also a provider that is asked by its name alone is given up when it stays silent.
     let order = |names: &[String]| -> Arc<dyn Provider> {
         let members = names.iter().map(|name| members[name].clone()).collect();
-        Arc::new(Order::new(members, generation.first_token))
+        Arc::new(FallbackProvider::new(members, generation.first_token))
     };
     let named = members.keys().map(|name| (name.clone(), order(std::slice::from_ref(name)))).collect();
     let mut providers = Providers::new(named, order(&generation.providers));
@@ -63,32 +69,32 @@ fn in_orders(
 fn rules(settings: &Settings) -> BreakerRules {
     let breaker = &settings.breaker;
     BreakerRules {
-        consecutive: breaker.failures_in_a_row,
-        share: breaker.failure_share,
-        window: breaker.window_requests,
-        least: breaker.window_least,
-        within: breaker.window,
+        failures_in_a_row: breaker.failures_in_a_row,
+        failure_share: breaker.failure_share,
+        window_requests: breaker.window_requests,
+        window_least: breaker.window_least,
+        window: breaker.window,
         open: breaker.open,
     }
 }
 
-fn patience(settings: &Settings) -> Patience {
-    Patience { first_token: settings.generation.first_token, stall: settings.generation.stall }
+fn silence_limits(settings: &Settings) -> SilenceLimits {
+    SilenceLimits { first_token: settings.generation.first_token, stall: settings.generation.stall }
 }
 
 /// One that is not in this process.
 fn provider(name: &str, own: &ProviderSettings) -> Result<Arc<dyn Provider>, String> {
     let provider: Result<Arc<dyn Provider>, _> = match own.kind {
         ProviderKind::Embedded => unreachable!("it is in this process"),
-        ProviderKind::Quotes => return Ok(Arc::new(Quotes::new(name))),
-        ProviderKind::Ollama => Ollama::new(http(name, own)).map(|provider| Arc::new(provider) as _),
-        ProviderKind::Openai => OpenAi::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+        ProviderKind::Quotes => return Ok(Arc::new(ExtractiveProvider::new(name))),
+        ProviderKind::Ollama => OllamaProvider::new(http(name, own)).map(|provider| Arc::new(provider) as _),
+        ProviderKind::Openai => OpenAiProvider::new(http(name, own)).map(|provider| Arc::new(provider) as _),
     };
     provider.map_err(|error| format!("providers.{name}.{error}"))
 }
 
-fn http(name: &str, settings: &ProviderSettings) -> HttpProvider {
-    HttpProvider {
+fn http(name: &str, settings: &ProviderSettings) -> HttpProviderSettings {
+    HttpProviderSettings {
         name: name.to_owned(),
         base_url: settings.base_url.clone().unwrap_or_default(),
         model: settings.model.clone(),

@@ -1,5 +1,5 @@
-//! The tokens and their ranks, as `fixtures/tokens/make.py` wrote them: by rank, each after its length. They are those
-//! of OpenAI's tiktoken, under the licence beside them.
+//! The vocabulary of OpenAI's tiktoken, under the licence beside it. `fixtures/tokens/make.py` writes `vocabulary.bin`:
+//! the tokens in the order of their ranks, each after one byte with its length.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ static BYTES: &[u8] = include_bytes!("vocabulary.bin");
 
 static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::read(BYTES));
 
-/// Which bytes are a token. Of two pairs that could become one, that of the lower rank does.
+/// The tokens and their ranks. The pair with the lower rank is merged first.
 pub(super) struct Vocabulary {
     ranks: HashMap<&'static [u8], u32>,
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_a_token_and_no_token_is_there_twice() {
+    fn the_vocabulary_has_every_byte_and_no_duplicates() {
         let vocabulary = Vocabulary::get();
         assert_eq!(vocabulary.ranks.len(), 100_256);
         assert!((0..=255).all(|byte| vocabulary.rank(&[byte]).is_some_and(|rank| rank < 256)));

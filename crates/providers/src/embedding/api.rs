@@ -1,32 +1,32 @@
-//! What differs between the servers that give vectors. Pure, but for the health check.
+//! The difference between the embedding APIs. Pure but for the health check.
 
 use domain::Failure;
 use futures::future::BoxFuture;
 
-use crate::model_server::{Advice, ModelServer};
+use crate::http::{Advice, ModelServer};
 
-/// One server's way to ask for vectors.
-pub(super) trait Api: Send + Sync {
-    /// Where vectors are asked for.
+/// An embedding API.
+pub(super) trait EmbeddingApi: Send + Sync {
+    /// The path of the endpoint, below the base URL.
     fn path(&self) -> &'static [&'static str];
 
-    /// What to do about failures.
+    /// Advice for failures of the server.
     fn advice(&self) -> Advice;
 
-    /// The body of a request.
+    /// Encodes a request body.
     fn request(&self, model: &str, texts: &[&str]) -> Vec<u8>;
 
-    /// Reads the body of an answer.
-    fn answer(&self, body: &[u8]) -> serde_json::Result<Vec<Numbered>>;
+    /// Decodes a response body.
+    fn response(&self, body: &[u8]) -> serde_json::Result<Vec<IndexedVector>>;
 
-    /// Whether the server would embed now.
+    /// Fails unless the server would embed now.
     fn health<'a>(&self, server: &'a ModelServer) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
-/// A vector as it came.
+/// A vector as the server sent it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Numbered {
-    /// Which text it belongs to; without it, vectors come in the texts' order.
+pub(super) struct IndexedVector {
+    /// The index of its text; without it, vectors are in the order of the texts.
     pub(super) index: Option<usize>,
     pub(super) vector: Vec<Option<f32>>,
 }

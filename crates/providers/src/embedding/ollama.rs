@@ -1,17 +1,17 @@
-//! `POST /api/embed` as Ollama has it, which cuts long texts itself.
+//! Ollama's embedding API: `POST /api/embed`. The server truncates long texts itself.
 
 use domain::Failure;
 use futures::future::{BoxFuture, FutureExt};
 use serde::{Deserialize, Serialize};
 
-use super::api::{Api, Numbered};
-use crate::model_server::{Advice, ModelServer};
+use super::api::{EmbeddingApi, IndexedVector};
+use crate::http::{Advice, ModelServer};
 use crate::ollama;
 
-/// Ollama's API.
-pub(super) struct Ollama;
+/// Ollama's embedding API.
+pub(super) struct OllamaEmbeddings;
 
-impl Api for Ollama {
+impl EmbeddingApi for OllamaEmbeddings {
     fn path(&self) -> &'static [&'static str] {
         &["api", "embed"]
     }
@@ -25,9 +25,9 @@ impl Api for Ollama {
         serde_json::to_vec(&wire).expect("strings can be written as JSON")
     }
 
-    fn answer(&self, body: &[u8]) -> serde_json::Result<Vec<Numbered>> {
-        let answer: AnswerWire = serde_json::from_slice(body)?;
-        Ok(answer.embeddings.into_iter().map(|vector| Numbered { index: None, vector }).collect())
+    fn response(&self, body: &[u8]) -> serde_json::Result<Vec<IndexedVector>> {
+        let response: ResponseWire = serde_json::from_slice(body)?;
+        Ok(response.embeddings.into_iter().map(|vector| IndexedVector { index: None, vector }).collect())
     }
 
     fn health<'a>(&self, server: &'a ModelServer) -> BoxFuture<'a, Result<(), Failure>> {
@@ -43,7 +43,7 @@ struct RequestWire<'a> {
 }
 
 #[derive(Deserialize)]
-struct AnswerWire {
+struct ResponseWire {
     embeddings: Vec<Vec<Option<f32>>>,
 }
 
@@ -54,15 +54,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_is_what_ollama_expects() {
-        let sent: Value = serde_json::from_slice(&Ollama.request("minilm", &["one", "two"])).unwrap();
+    fn a_request_has_the_shape_that_ollama_expects() {
+        let sent: Value =
+            serde_json::from_slice(&OllamaEmbeddings.request("minilm", &["one", "two"])).unwrap();
         assert_eq!(sent, json!({"model": "minilm", "input": ["one", "two"], "truncate": true}));
     }
 
     #[test]
-    fn an_answer_has_no_indexes() {
+    fn a_response_has_no_indexes() {
         let body = br#"{"model":"minilm","embeddings":[[0.5,1e-3]],"load_duration":1}"#;
-        let expected = [Numbered { index: None, vector: vec![Some(0.5), Some(0.001)] }];
-        assert_eq!(Ollama.answer(body).unwrap(), expected);
+        let expected = [IndexedVector { index: None, vector: vec![Some(0.5), Some(0.001)] }];
+        assert_eq!(OllamaEmbeddings.response(body).unwrap(), expected);
     }
 }

@@ -1,18 +1,18 @@
-//! `POST /embeddings` as OpenAI has it, and vLLM, llama.cpp, TEI and many others.
+//! OpenAI's embedding API: `POST /embeddings`, which vLLM, llama.cpp, TEI and many others implement too.
 
 use domain::Failure;
 use futures::future::{BoxFuture, FutureExt};
 use serde::{Deserialize, Serialize};
 
-use super::api::{Api, Numbered};
-use crate::model_server::{Advice, ModelServer};
+use super::api::{EmbeddingApi, IndexedVector};
+use crate::http::{Advice, ModelServer};
 use crate::openai;
 
-/// OpenAI's API. The request says nothing that a server might not know: vectors come as numbers, and in
-/// the model's own dimension, when nothing else is asked for.
-pub(super) struct OpenAi;
+/// OpenAI's embedding API. Requests have no optional parameters, which some servers would reject: without them vectors
+/// are numbers in the model's own dimension.
+pub(super) struct OpenAiEmbeddings;
 
-impl Api for OpenAi {
+impl EmbeddingApi for OpenAiEmbeddings {
     fn path(&self) -> &'static [&'static str] {
         &["embeddings"]
     }
@@ -26,10 +26,10 @@ impl Api for OpenAi {
         serde_json::to_vec(&wire).expect("strings can be written as JSON")
     }
 
-    fn answer(&self, body: &[u8]) -> serde_json::Result<Vec<Numbered>> {
-        let answer: AnswerWire = serde_json::from_slice(body)?;
-        let numbered = |wire: VectorWire| Numbered { index: wire.index, vector: wire.embedding };
-        Ok(answer.data.into_iter().map(numbered).collect())
+    fn response(&self, body: &[u8]) -> serde_json::Result<Vec<IndexedVector>> {
+        let response: ResponseWire = serde_json::from_slice(body)?;
+        let indexed = |wire: VectorWire| IndexedVector { index: wire.index, vector: wire.embedding };
+        Ok(response.data.into_iter().map(indexed).collect())
     }
 
     fn health<'a>(&self, server: &'a ModelServer) -> BoxFuture<'a, Result<(), Failure>> {
@@ -44,7 +44,7 @@ struct RequestWire<'a> {
 }
 
 #[derive(Deserialize)]
-struct AnswerWire {
+struct ResponseWire {
     data: Vec<VectorWire>,
 }
 
@@ -61,18 +61,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_is_what_openai_expects() {
-        let sent: Value = serde_json::from_slice(&OpenAi.request("small", &["one", "two"])).unwrap();
+    fn a_request_has_the_shape_that_openai_expects() {
+        let sent: Value =
+            serde_json::from_slice(&OpenAiEmbeddings.request("small", &["one", "two"])).unwrap();
         assert_eq!(sent, json!({"model": "small", "input": ["one", "two"]}));
     }
 
     #[test]
-    fn an_answer_has_indexes_or_none() {
+    fn a_response_may_have_indexes() {
         let body = br#"{"object":"list","data":[{"index":1,"embedding":[0.5,null]},{"embedding":[1]}]}"#;
         let expected = [
-            Numbered { index: Some(1), vector: vec![Some(0.5), None] },
-            Numbered { index: None, vector: vec![Some(1.0)] },
+            IndexedVector { index: Some(1), vector: vec![Some(0.5), None] },
+            IndexedVector { index: None, vector: vec![Some(1.0)] },
         ];
-        assert_eq!(OpenAi.answer(body).unwrap(), expected);
+        assert_eq!(OpenAiEmbeddings.response(body).unwrap(), expected);
     }
 }

@@ -1,38 +1,38 @@
-//! What an embedder over HTTP needs to be told.
+//! Settings of embedders.
 
 use std::time::Duration;
 
 use crate::settings::{InvalidSettings, Secret};
 
-/// A model server that gives vectors, as it is configured.
+/// Settings of an embedder that calls a model server.
 #[derive(Clone, Debug)]
-pub struct HttpEmbedder {
-    /// The name it is configured under; every failure's message begins with it.
+pub struct HttpEmbedderSettings {
+    /// The name under which it is configured; failure messages begin with it.
     pub name: String,
-    /// Where its API begins: `http://127.0.0.1:11434` for Ollama, `https://api.openai.com/v1` for OpenAI.
+    /// Base URL of the API: `http://127.0.0.1:11434` for Ollama, `https://api.openai.com/v1` for OpenAI.
     pub base_url: String,
     /// The model to ask for.
     pub model: String,
     /// Sent as a bearer token.
     pub api_key: Option<Secret>,
-    /// How long connecting may take.
+    /// Connect timeout.
     pub connect: Duration,
-    /// The proxy to go through, which may carry a password; none means a direct connection.
+    /// The proxy to use, which may contain a password; none means a direct connection.
     pub proxy: Option<Secret>,
-    /// Numbers in a vector, if known. Else the first answer tells, and later ones are held to it.
+    /// Numbers per vector. Without it the first response sets the dimension, and later ones must have the same.
     pub dimension: Option<usize>,
-    /// Tokens of a text that the model looks at.
+    /// Tokens of a text that the model reads.
     pub token_limit: usize,
-    /// What one call carries and how many run at once.
-    pub batches: Batches,
-    /// How long one call may take, a model that has to be loaded included.
+    /// Bounds on a call and on concurrent calls.
+    pub batches: BatchLimits,
+    /// Timeout of one call, including the time in which the server loads the model.
     pub timeout: Duration,
-    /// How patiently calls are tried again that nobody in particular waits for.
-    pub retries: Retries,
+    /// Limits of the retries of bulk calls.
+    pub retries: RetryLimits,
 }
 
-impl HttpEmbedder {
-    /// Refuses bounds with which nothing would ever be embedded.
+impl HttpEmbedderSettings {
+    /// Refuses bounds of zero, with which no text could be embedded.
     pub(super) fn check(&self) -> Result<(), InvalidSettings> {
         let bounds = [
             ("dimension", self.dimension.unwrap_or(1)),
@@ -48,33 +48,33 @@ impl HttpEmbedder {
     }
 }
 
-/// What one call carries and how many run at once.
+/// Bounds on a call and on concurrent calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batches {
-    /// Texts in a call, at most.
+pub struct BatchLimits {
+    /// Upper bound on the texts of a call.
     pub texts: usize,
-    /// Bytes of texts in a call, at most; a single longer text still goes.
+    /// Upper bound on the bytes of a call's texts; a single longer text is sent alone.
     pub bytes: usize,
-    /// Calls at once. Queries do not count, and never wait for a call to end.
+    /// Upper bound on concurrent bulk calls. Interactive calls are neither counted nor delayed.
     pub calls: usize,
 }
 
-impl Default for Batches {
+impl Default for BatchLimits {
     fn default() -> Self {
         Self { texts: 32, bytes: 256 << 10, calls: 2 }
     }
 }
 
-/// How patiently a call is tried again.
+/// Limits of a call's retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// Attempts in all, at least one.
+pub struct RetryLimits {
+    /// Attempts in total, at least one.
     pub attempts: u32,
-    /// No further attempt begins after this.
+    /// No attempt begins later than this after the first one.
     pub within: Duration,
 }
 
-impl Default for Retries {
+impl Default for RetryLimits {
     fn default() -> Self {
         Self { attempts: 6, within: Duration::from_secs(120) }
     }

@@ -1,23 +1,21 @@
-//! Frames of `/api/chat`, one JSON object a line, to events. The frame with `done: true` is the last.
+//! Decodes `/api/chat` responses: a JSON object per line, the last one with `done: true`.
 
 use domain::{FinishReason, ToolCall, Usage};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::characters::RawText;
-use crate::events::{Decoder, Events};
-use crate::lines::Lines;
-use crate::problem::Problem;
+use crate::decode::{AnswerDecoder, EventQueue, Lines, RawText};
+use crate::http::ErrorBody;
 
-/// Decodes an answer of Ollama's.
+/// The decoder of Ollama's chat API.
 #[derive(Default)]
 pub(super) struct OllamaDecoder {
     lines: Lines,
     frames: Frames,
 }
 
-impl Decoder for OllamaDecoder {
+impl AnswerDecoder for OllamaDecoder {
     fn feed(&mut self, mut bytes: &[u8]) {
         loop {
             match self.lines.next(&mut bytes) {
@@ -37,22 +35,22 @@ impl Decoder for OllamaDecoder {
     }
 
     fn finish(&mut self, reason: &str) {
-        // A last line that cannot be read was cut, which is told below.
+        // A last line that cannot be parsed was cut, which `break_off` reports.
         let _ = self.lines.last().map(|line| self.frames.take(&line));
         self.frames.events.break_off(reason);
         self.frames.events.freeze();
     }
 
-    fn events(&mut self) -> &mut Events {
+    fn events(&mut self) -> &mut EventQueue {
         &mut self.frames.events
     }
 }
 
-/// What the frames so far have told.
+/// The frames decoded so far.
 #[derive(Default)]
 struct Frames {
-    events: Events,
-    /// The frame before, if it has a time and so is told apart from others with the same text.
+    events: EventQueue,
+    /// The previous frame, if it has a timestamp: only then is an identical frame a repetition.
     previous: Vec<u8>,
 }
 
@@ -67,7 +65,7 @@ impl Frames {
             self.previous.extend_from_slice(line);
         }
         if frame.error.is_some() {
-            self.events.fail_with(&Problem::read(line));
+            self.events.fail_with(&ErrorBody::parse(line));
             return Ok(());
         }
         if let Some(message) = frame.message {

@@ -1,5 +1,5 @@
-//! Chunks of a chat completion, sent as server-sent events, to events. `[DONE]` is the end, or the end of
-//! the stream once a finish reason was told; usage comes between the two.
+//! Decodes chat completion chunks, sent as server-sent events. An answer ends with `[DONE]`, or with the stream after a
+//! finish reason; the usage comes between the two.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,21 +8,19 @@ use domain::{FinishReason, Usage};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-use super::repeats::Repeats;
-use super::tool_calls::{ToolCallWire, ToolCalls};
-use crate::characters::RawText;
-use crate::events::{Decoder, Events};
-use crate::problem::Problem;
-use crate::sse::{Message, Sse};
+use super::duplicates::Duplicates;
+use super::tool_calls::{ToolCallAssembler, ToolCallWire};
+use crate::decode::{AnswerDecoder, EventQueue, RawText, Sse, SseMessage};
+use crate::http::ErrorBody;
 
-/// Decodes an answer of OpenAI's API.
+/// The decoder of OpenAI's chat API.
 #[derive(Default)]
 pub(super) struct OpenAiDecoder {
     sse: Sse,
     frames: Frames,
 }
 
-impl Decoder for OpenAiDecoder {
+impl AnswerDecoder for OpenAiDecoder {
     fn feed(&mut self, bytes: &[u8]) {
         let fed = self.sse.feed(bytes, |message| {
             if let Err(error) = self.frames.take(&message) {
@@ -36,7 +34,7 @@ impl Decoder for OpenAiDecoder {
     }
 
     fn finish(&mut self, reason: &str) {
-        // A last message that cannot be read was cut, which is told below.
+        // A last message that cannot be parsed was cut, which `break_off` reports.
         let _ = self.sse.finish(|message| {
             let _ = self.frames.take(&message);
         });
@@ -48,25 +46,25 @@ impl Decoder for OpenAiDecoder {
         self.frames.events.freeze();
     }
 
-    fn events(&mut self) -> &mut Events {
+    fn events(&mut self) -> &mut EventQueue {
         &mut self.frames.events
     }
 }
 
-/// What the frames so far have told.
+/// The frames decoded so far.
 #[derive(Default)]
 struct Frames {
-    events: Events,
-    repeats: Repeats,
-    tool_calls: ToolCalls,
+    events: EventQueue,
+    duplicates: Duplicates,
+    tool_calls: ToolCallAssembler,
     usage: Option<Usage>,
     finish_reason: Option<FinishReason>,
 }
 
 impl Frames {
-    fn take(&mut self, message: &Message<'_>) -> Result<(), serde_json::Error> {
+    fn take(&mut self, message: &SseMessage<'_>) -> Result<(), serde_json::Error> {
         let data = message.data.trim_ascii();
-        if data.is_empty() || self.repeats.has_seen(message.id, data) {
+        if data.is_empty() || self.duplicates.has_seen(message.id, data) {
             return Ok(());
         }
         if data == b"[DONE]" {
@@ -74,15 +72,15 @@ impl Frames {
             return Ok(());
         }
         if message.is_error {
-            self.events.fail_with(&Problem::read(data));
+            self.events.fail_with(&ErrorBody::parse(data));
             return Ok(());
         }
         let frame: FrameWire<'_> = serde_json::from_slice(data)?;
         if frame.error.is_some() || frame.object.is_some_and(|object| *object.0 == *b"error") {
-            self.events.fail_with(&Problem::read(data));
+            self.events.fail_with(&ErrorBody::parse(data));
             return Ok(());
         }
-        if self.repeats.has_passed(frame.sequence_number) {
+        if self.duplicates.has_passed(frame.sequence_number) {
             return Ok(());
         }
         if let Some(First(Some(choice))) = frame.choices {
@@ -96,17 +94,17 @@ impl Frames {
 
     fn take_choice(&mut self, choice: ChoiceWire<'_>) {
         if let Some(delta) = choice.delta {
-            // Servers that are changing from one name to the other send both, with the same text.
-            let named_so = delta.reasoning_content.filter(|reasoning| !reasoning.0.is_empty());
-            if let Some(reasoning) = named_so.or(delta.reasoning) {
+            // Some servers send the same text under both names.
+            let reasoning_content = delta.reasoning_content.filter(|reasoning| !reasoning.0.is_empty());
+            if let Some(reasoning) = reasoning_content.or(delta.reasoning) {
                 self.events.reasoning(&reasoning.0);
             }
             if let Some(content) = delta.content {
                 self.events.text(&content.0);
             }
             for piece in delta.tool_calls.into_iter().flatten() {
-                if self.tool_calls.take(&piece).is_err() {
-                    self.events.fail("wants tools called with more arguments than can be held");
+                if self.tool_calls.add(&piece).is_err() {
+                    self.events.fail("made tool calls with too many or too long arguments");
                 }
             }
         }
@@ -117,17 +115,17 @@ impl Frames {
             Some(b"tool_calls" | b"function_call") => Some(FinishReason::ToolCalls),
             Some(_) => Some(FinishReason::Stop),
         };
-        self.tell_tool_calls();
+        self.finish_tool_calls();
     }
 
-    fn tell_tool_calls(&mut self) {
+    fn finish_tool_calls(&mut self) {
         for call in self.tool_calls.complete() {
             self.events.tool_call(call);
         }
     }
 
     fn end(&mut self) {
-        self.tell_tool_calls();
+        self.finish_tool_calls();
         if let Some(usage) = self.usage.take() {
             self.events.usage(usage);
         }
@@ -188,7 +186,7 @@ impl From<UsageWire> for Usage {
     }
 }
 
-/// The first of a list. One answer is asked for, and a list of one needs no allocation.
+/// The first element of a list. Requests ask for one choice, so this saves allocating a list.
 struct First<T>(Option<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {

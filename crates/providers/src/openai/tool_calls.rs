@@ -1,42 +1,41 @@
-//! Tool calls come in pieces: the first has an id and a name, the others more of the arguments.
+//! Assembles tool calls from their pieces: the first has the id and the name, the others continue the arguments.
 
 use std::mem;
 
 use domain::ToolCall;
 use serde::Deserialize;
 
-use crate::characters::{Characters, RawText};
-use crate::events::MAX_TOOL_CALLS;
+use crate::decode::{MAX_TOOL_CALLS, RawText, Utf8Joiner};
 
-/// The calls of one answer may be this long together.
-const MAX_LENGTH: usize = 1 << 20;
+/// Upper bound in bytes on all calls of one answer together.
+const MAX_BYTES: usize = 1 << 20;
 
-/// Calls that have begun.
+/// The tool calls of one answer, while their pieces arrive.
 #[derive(Default)]
-pub(super) struct ToolCalls {
-    begun: Vec<Begun>,
+pub(super) struct ToolCallAssembler {
+    partial: Vec<PartialCall>,
     length: usize,
 }
 
-/// More calls, or longer ones, than can be held.
+/// More or longer calls than the bounds allow.
 #[derive(Debug)]
-pub(super) struct TooMuch;
+pub(super) struct CallsTooLarge;
 
-impl ToolCalls {
-    /// Takes a piece of a call.
-    pub(super) fn take(&mut self, piece: &ToolCallWire<'_>) -> Result<(), TooMuch> {
+impl ToolCallAssembler {
+    /// Adds a piece of a call.
+    pub(super) fn add(&mut self, piece: &ToolCallWire<'_>) -> Result<(), CallsTooLarge> {
         let id = bytes(piece.id.as_ref());
         let name = bytes(piece.function.as_ref().and_then(|function| function.name.as_ref()));
         let arguments = bytes(piece.function.as_ref().and_then(|function| function.arguments.as_ref()));
         self.length += id.len() + name.len() + arguments.len();
-        let at = self.place(piece.index, id, name);
-        if self.length > MAX_LENGTH || at == MAX_TOOL_CALLS {
-            return Err(TooMuch);
+        let at = self.position_of(piece.index, id, name);
+        if self.length > MAX_BYTES || at == MAX_TOOL_CALLS {
+            return Err(CallsTooLarge);
         }
-        if at == self.begun.len() {
-            self.begun.push(Begun { index: piece.index, ..Begun::default() });
+        if at == self.partial.len() {
+            self.partial.push(PartialCall { index: piece.index, ..PartialCall::default() });
         }
-        let call = &mut self.begun[at];
+        let call = &mut self.partial[at];
         if call.id.is_empty() {
             call.id = String::from_utf8_lossy(id).into_owned();
         }
@@ -47,34 +46,34 @@ impl ToolCalls {
         Ok(())
     }
 
-    /// The calls, now that no more pieces come.
+    /// Takes the calls, once no more pieces come.
     pub(super) fn complete(&mut self) -> impl Iterator<Item = ToolCall> {
-        mem::take(&mut self.begun).into_iter().map(|Begun { id, name, arguments, .. }| ToolCall {
+        mem::take(&mut self.partial).into_iter().map(|PartialCall { id, name, arguments, .. }| ToolCall {
             id,
             name,
             arguments: if arguments.is_empty() { "{}".to_owned() } else { arguments },
         })
     }
 
-    /// Which call a piece belongs to; the number of calls if it begins one. Some servers number every call
-    /// 0 or none at all, but with a name of its own under an id of its own it is a new one.
-    fn place(&self, index: Option<u64>, id: &[u8], name: &[u8]) -> usize {
+    /// The position of the call that a piece belongs to; the number of calls if it starts a new one. Some servers
+    /// number every call 0 or none at all, so a piece with a name and an id of its own always starts a call.
+    fn position_of(&self, index: Option<u64>, id: &[u8], name: &[u8]) -> usize {
         let before = match index {
-            Some(_) => self.begun.iter().rposition(|call| call.index == index),
-            None => self.begun.len().checked_sub(1),
+            Some(_) => self.partial.iter().rposition(|call| call.index == index),
+            None => self.partial.len().checked_sub(1),
         };
-        let begins = |call: &Begun| !id.is_empty() && !name.is_empty() && call.id.as_bytes() != id;
-        before.filter(|&at| !begins(&self.begun[at])).unwrap_or(self.begun.len())
+        let starts = |call: &PartialCall| !id.is_empty() && !name.is_empty() && call.id.as_bytes() != id;
+        before.filter(|&at| !starts(&self.partial[at])).unwrap_or(self.partial.len())
     }
 }
 
 #[derive(Default)]
-struct Begun {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
-    cut: Characters,
+    cut: Utf8Joiner,
 }
 
 fn bytes<'a>(text: Option<&'a RawText<'_>>) -> &'a [u8] {
@@ -103,22 +102,22 @@ struct FunctionWire<'a> {
 mod tests {
     use super::*;
 
-    fn take(calls: &mut ToolCalls, piece: &str) -> Result<(), TooMuch> {
-        calls.take(&serde_json::from_str(piece).unwrap())
+    fn add(calls: &mut ToolCallAssembler, piece: &str) -> Result<(), CallsTooLarge> {
+        calls.add(&serde_json::from_str(piece).unwrap())
     }
 
     fn check(pieces: &[&str], expected: &[&str]) {
-        let mut calls = ToolCalls::default();
+        let mut calls = ToolCallAssembler::default();
         for piece in pieces {
-            take(&mut calls, piece).unwrap();
+            add(&mut calls, piece).unwrap();
         }
-        let told: Vec<String> =
+        let complete: Vec<String> =
             calls.complete().map(|call| format!("{} {}{}", call.id, call.name, call.arguments)).collect();
-        assert_eq!(told, expected);
+        assert_eq!(complete, expected);
     }
 
     #[test]
-    fn pieces_belong_together_by_their_index() {
+    fn pieces_are_joined_by_their_index() {
         check(
             &[
                 r#"{"index":0,"id":"a","function":{"name":"find","arguments":""}}"#,
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_all_have_one_index_or_none_are_told_apart() {
+    fn calls_with_one_index_or_none_are_separated_by_their_ids() {
         let calls = ["a find{}", "b find{}"];
         check(
             &[
@@ -152,17 +151,17 @@ mod tests {
     }
 
     #[test]
-    fn number_and_length_are_bounded() {
-        let mut calls = ToolCalls::default();
+    fn the_number_and_length_of_calls_are_bounded() {
+        let mut calls = ToolCallAssembler::default();
         for index in 0..MAX_TOOL_CALLS {
-            take(&mut calls, &format!(r#"{{"index":{index}}}"#)).unwrap();
+            add(&mut calls, &format!(r#"{{"index":{index}}}"#)).unwrap();
         }
-        take(&mut calls, &format!(r#"{{"index":{MAX_TOOL_CALLS}}}"#)).unwrap_err();
+        add(&mut calls, &format!(r#"{{"index":{MAX_TOOL_CALLS}}}"#)).unwrap_err();
 
-        let mut calls = ToolCalls::default();
-        let half = format!(r#"{{"index":0,"function":{{"arguments":"{}"}}}}"#, "x".repeat(MAX_LENGTH / 2));
-        take(&mut calls, &half).unwrap();
-        take(&mut calls, &half).unwrap();
-        take(&mut calls, &half).unwrap_err();
+        let mut calls = ToolCallAssembler::default();
+        let half = format!(r#"{{"index":0,"function":{{"arguments":"{}"}}}}"#, "x".repeat(MAX_BYTES / 2));
+        add(&mut calls, &half).unwrap();
+        add(&mut calls, &half).unwrap();
+        add(&mut calls, &half).unwrap_err();
     }
 }

@@ -1,23 +1,23 @@
-//! A server whose machine is gone: nothing says so, it only never answers any more. A network can be taken down only
-//! where it is a test's own, so the test is run again in a namespace.
+//! A server whose machine is gone: packets are lost without an error. A test can take down only a network of its own, so
+//! it runs itself again in a network namespace.
 
 use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use domain::FailureKind;
-use providers::{HttpProvider, OpenAi};
+use providers::{HttpProviderSettings, OpenAiProvider};
 use testing::FakeModel;
 
 use crate::fake_server::{failure, settings, words};
 
-/// Says that the process is in such a namespace.
+/// Set in the process that runs in the namespace.
 const INSIDE: &str = "WELLSPRING_TEST_NETWORK";
 
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// Runs a test where the network is its own: itself, again, as the only one of a process of its own. True in there;
-/// false outside, once that process has ended well.
+/// Runs the named test again in a process with a network of its own. Returns true in that process, and false outside
+/// once it has succeeded.
 fn has_own_network(test: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         return true;
@@ -40,15 +40,15 @@ fn set_network(up_or_down: &str) {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_gone_is_noticed_also_on_a_connection_that_was_good() {
-    if !has_own_network("dead_host::a_machine_that_is_gone_is_noticed_also_on_a_connection_that_was_good") {
+async fn a_dead_machine_is_noticed_on_an_established_connection() {
+    if !has_own_network("dead_host::a_dead_machine_is_noticed_on_an_established_connection") {
         return;
     }
     set_network("up");
     let server = FakeModel::start().await;
     let settings = settings(&format!("{}/v1", server.url()));
-    let settings = HttpProvider { model: Some("fake".to_owned()), connect: CONNECT, ..settings };
-    let provider = OpenAi::new(settings).unwrap();
+    let settings = HttpProviderSettings { model: Some("fake".to_owned()), connect: CONNECT, ..settings };
+    let provider = OpenAiProvider::new(settings).unwrap();
     assert!(!words(&provider).await.is_empty());
 
     set_network("down");
@@ -56,7 +56,7 @@ async fn a_machine_that_is_gone_is_noticed_also_on_a_connection_that_was_good() 
         let asked = Instant::now();
         let failure = failure(&provider).await;
         assert_eq!(failure.kind, FailureKind::Unavailable);
-        // The system rounds up to its next attempt to send.
+        // The kernel rounds up to its next retransmission.
         assert!(asked.elapsed() < 3 * CONNECT, "{failure} came after {:?}", asked.elapsed());
     }
 }

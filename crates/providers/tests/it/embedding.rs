@@ -1,19 +1,19 @@
-//! Embedders against the fake model server, whose faults are in the model's name.
+//! Embedders against the fake model server. The model's name selects its faults.
 
-mod answers;
 mod calls;
 mod lengths;
+mod responses;
 mod retries;
 
 use std::time::Duration;
 
 use domain::{Embedder, EmbeddingPriority, Failure, FailureKind};
-use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries, Secret};
+use providers::{BatchLimits, HttpEmbedderSettings, RemoteEmbedder, RetryLimits, Secret};
 use testing::{FakeModel, fake_vector};
 
 use crate::fake_server::dead_address;
 
-/// The kinds of servers, where a test holds for all.
+/// The kinds of servers, for tests that hold for all.
 const KINDS: [Kind; 2] = [Kind::OpenAi, Kind::Ollama];
 
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +22,8 @@ enum Kind {
     Ollama,
 }
 
-pub(crate) fn settings(base_url: &str, model: &str) -> HttpEmbedder {
-    HttpEmbedder {
+pub(crate) fn settings(base_url: &str, model: &str) -> HttpEmbedderSettings {
+    HttpEmbedderSettings {
         name: "embedding".to_owned(),
         base_url: base_url.to_owned(),
         model: model.to_owned(),
@@ -32,18 +32,18 @@ pub(crate) fn settings(base_url: &str, model: &str) -> HttpEmbedder {
         proxy: None,
         dimension: None,
         token_limit: 512,
-        batches: Batches { texts: 32, bytes: 1 << 20, calls: 3 },
+        batches: BatchLimits { texts: 32, bytes: 1 << 20, calls: 3 },
         timeout: Duration::from_secs(60),
-        retries: Retries { attempts: 3, within: Duration::from_secs(60) },
+        retries: RetryLimits { attempts: 3, within: Duration::from_secs(60) },
     }
 }
 
-/// An embedder with some settings of its own.
+/// An embedder with changed settings.
 fn embedder(
     kind: Kind,
     fake: &FakeModel,
     model: &str,
-    set: impl FnOnce(&mut HttpEmbedder),
+    set: impl FnOnce(&mut HttpEmbedderSettings),
 ) -> RemoteEmbedder {
     let mut settings = settings(fake.url(), model);
     set(&mut settings);
@@ -85,7 +85,7 @@ async fn failure(embedder: &RemoteEmbedder, texts: usize, priority: EmbeddingPri
 }
 
 #[tokio::test]
-async fn the_key_is_sent_and_never_told() {
+async fn the_key_is_sent_and_masked_in_messages() {
     let fake = FakeModel::start().await;
     let embedder = embedder(Kind::OpenAi, &fake, "fake,no-sk-Secret-part", |settings| {
         settings.api_key = Some(Secret::from("sk-Secret"));
@@ -96,7 +96,7 @@ async fn the_key_is_sent_and_never_told() {
 }
 
 #[tokio::test]
-async fn it_is_healthy_when_its_server_would_embed() {
+async fn an_embedder_is_healthy_when_its_server_would_embed() {
     let fake = FakeModel::start().await;
     for kind in KINDS {
         plain(kind, &fake, "fake").health().await.unwrap();
@@ -112,8 +112,8 @@ async fn it_is_healthy_when_its_server_would_embed() {
 }
 
 #[test]
-fn bounds_that_let_nothing_through_are_invalid_settings() {
-    type Change = fn(&mut HttpEmbedder);
+fn bounds_of_zero_are_invalid_settings() {
+    type Change = fn(&mut HttpEmbedderSettings);
     let changes: [(&str, Change); 5] = [
         ("dimension", |settings| settings.dimension = Some(0)),
         ("token_limit", |settings| settings.token_limit = 0),

@@ -1,34 +1,34 @@
-//! A model server that answers as told: raw bytes over a real socket, one connection after the other.
+//! A scripted model server: raw bytes over a real socket, one connection after the other.
 
 use std::time::Duration;
 
 use domain::{Failure, ModelEvent, Provider, Request};
 use futures::StreamExt;
-use providers::HttpProvider;
+use providers::HttpProviderSettings;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// What a test sees of the server.
+/// The test's handle on the server.
 pub(crate) struct FakeServer {
     pub(crate) url: String,
     requests: mpsc::UnboundedReceiver<Received>,
     closed: mpsc::UnboundedReceiver<()>,
 }
 
-/// What the server does with one connection, once it has read the request.
+/// The server's reaction to the request of one connection.
 pub(crate) enum Reply {
     /// Sends this and closes the connection.
     Whole(String),
     /// Sends this and waits until the client closes the connection.
     Open(String),
-    /// Answers each request of the one connection with these parts, each sent by itself.
+    /// Answers each request of one connection with these parts, each sent separately.
     Kept(Vec<[String; 2]>),
 }
 
-/// A request as it came.
+/// A request that the server received.
 pub(crate) struct Received {
     /// Request line and headers, in lower case.
     pub(crate) head: String,
@@ -76,13 +76,13 @@ impl FakeServer {
         Self { url, requests, closed }
     }
 
-    /// The next request that came.
+    /// Waits for the next request.
     pub(crate) async fn request(&mut self) -> Received {
         self.requests.recv().await.unwrap()
     }
 
     /// Waits until a client has closed an open connection.
-    pub(crate) async fn is_left(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         self.closed.recv().await.unwrap();
     }
 }
@@ -110,19 +110,19 @@ pub(crate) fn response(status: &str, headers: &str, body: &str) -> Reply {
     ))
 }
 
-/// The begin of a stream that comes in chunks.
+/// The beginning of a response with chunked encoding.
 pub(crate) fn begin_of_stream(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n", body.len())
 }
 
-/// A stream that comes in chunks, with its end.
+/// A whole response with chunked encoding.
 pub(crate) fn streamed(body: &str) -> Reply {
     Reply::Whole(format!("{}0\r\n\r\n", begin_of_stream(body)))
 }
 
 /// Settings for a provider named `local` at this address.
-pub(crate) fn settings(base_url: &str) -> HttpProvider {
-    HttpProvider {
+pub(crate) fn settings(base_url: &str) -> HttpProviderSettings {
+    HttpProviderSettings {
         name: "local".to_owned(),
         base_url: base_url.to_owned(),
         model: Some("tiny".to_owned()),
@@ -133,7 +133,7 @@ pub(crate) fn settings(base_url: &str) -> HttpProvider {
     }
 }
 
-/// An address that nobody listens on.
+/// An address without a listener.
 pub(crate) async fn dead_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -148,7 +148,7 @@ pub(crate) async fn ask(provider: &dyn Provider) -> Vec<Result<ModelEvent, Failu
     provider.stream(question()).collect().await
 }
 
-/// The words of an answer that ended well.
+/// The text of an answer that ended well.
 pub(crate) async fn words(provider: &dyn Provider) -> String {
     let mut words = String::new();
     for event in ask(provider).await {
@@ -159,7 +159,7 @@ pub(crate) async fn words(provider: &dyn Provider) -> String {
     words
 }
 
-/// The failure of an answer that never began.
+/// The failure of an answer without any event before it.
 pub(crate) async fn failure(provider: &dyn Provider) -> Failure {
     let mut events = ask(provider).await;
     assert_eq!(events.len(), 1, "{events:?}");

@@ -1,4 +1,4 @@
-//! Against a real server: llama.cpp's own, with a small real model.
+//! Providers against a real llama.cpp server with a small model.
 
 mod chat;
 mod embedding;
@@ -11,14 +11,14 @@ use testing::models_folder;
 
 const MODEL: &str = "smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
 
-/// The server, as long as this value lives.
+/// A running server; dropping it kills the process.
 struct LlamaServer {
     process: Child,
     url: String,
 }
 
 impl LlamaServer {
-    /// One that can do this: `embed` or `chat`.
+    /// Starts a server for `embed` or `chat`.
     fn start(purpose: &str) -> Self {
         let model = models_folder().join(MODEL);
         assert!(
@@ -39,7 +39,7 @@ impl LlamaServer {
         Self { process, url: first_line.trim().to_owned() }
     }
 
-    /// Kills it where it stands, as a crash would.
+    /// Kills the process, as a crash would.
     fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -4,10 +4,10 @@
 
 mod dead_host;
 mod embedding;
+mod failover;
 mod fake_server;
+mod fallback;
 mod llama_server;
-mod load;
 mod ollama;
 mod openai;
-mod order;
 mod tokens;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use domain::{FailureKind, FinishReason, ModelEvent, ModelId, Provider, Text, Usage};
 use futures::StreamExt;
-use providers::{HttpProvider, Ollama};
+use providers::{HttpProviderSettings, OllamaProvider};
 
 use crate::fake_server::{
     FakeServer, Reply, ask, begin_of_stream, dead_address, failure, question, response, settings, streamed,
@@ -15,18 +15,18 @@ const END: &str = concat!(
     "\n"
 );
 
-fn ollama(base_url: &str) -> Ollama {
-    Ollama::new(settings(base_url)).unwrap()
+fn ollama(base_url: &str) -> OllamaProvider {
+    OllamaProvider::new(settings(base_url)).unwrap()
 }
 
 #[tokio::test]
 async fn an_answer_is_streamed() {
     let mut server = FakeServer::start(vec![streamed(&format!("{HI}{END}"))]).await;
-    let told: Vec<_> = ask(&ollama(&server.url)).await.into_iter().map(Result::unwrap).collect();
+    let events: Vec<_> = ask(&ollama(&server.url)).await.into_iter().map(Result::unwrap).collect();
     let model = ModelId { provider: "local".into(), model: "tiny".into() };
     let usage = Usage { input: Some(3), output: Some(1), cached: None };
     assert_eq!(
-        told,
+        events,
         [
             ModelEvent::Started(model),
             ModelEvent::Text(Text::from("Hi")),
@@ -42,7 +42,7 @@ async fn an_answer_is_streamed() {
 }
 
 #[tokio::test]
-async fn nobody_listening_means_unavailable() {
+async fn a_refused_connection_is_unavailable() {
     let address = dead_address().await;
     let failure = failure(&ollama(&address)).await;
     assert_eq!(failure.kind, FailureKind::Unavailable);
@@ -51,7 +51,7 @@ async fn nobody_listening_means_unavailable() {
 }
 
 #[tokio::test]
-async fn a_missing_model_is_refused_with_what_to_do() {
+async fn a_missing_model_is_refused_with_advice() {
     let body = r#"{"error":"model 'tiny' not found"}"#;
     let server = FakeServer::start(vec![response("404 Not Found", "", body)]).await;
     let failure = failure(&ollama(&server.url)).await;
@@ -61,7 +61,7 @@ async fn a_missing_model_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_refusal_whose_words_do_not_come_is_one_all_the_same() {
+async fn an_error_response_without_its_body_keeps_its_status() {
     let head = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 100\r\n\r\n";
     let server = FakeServer::start(vec![Reply::Open(format!("{head}{{\"error\":"))]).await;
     let failure = failure(&ollama(&server.url)).await;
@@ -70,16 +70,16 @@ async fn a_refusal_whose_words_do_not_come_is_one_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_midway_died() {
+async fn a_stream_that_breaks_off_midway_is_a_failure() {
     let cut = begin_of_stream(HI);
     let closed = format!("{cut}0\r\n\r\n");
     for reply in [cut, closed] {
         let server = FakeServer::start(vec![Reply::Whole(reply)]).await;
-        let mut told = ask(&ollama(&server.url)).await;
-        let failure = told.pop().unwrap().unwrap_err();
+        let mut events = ask(&ollama(&server.url)).await;
+        let failure = events.pop().unwrap().unwrap_err();
         assert_eq!(failure.kind, FailureKind::Died, "{failure}");
         assert!(failure.message.starts_with("the answer broke off: "), "{failure}");
-        assert_eq!(told.pop().unwrap().unwrap(), ModelEvent::Text(Text::from("Hi")));
+        assert_eq!(events.pop().unwrap().unwrap(), ModelEvent::Text(Text::from("Hi")));
     }
 }
 
@@ -91,9 +91,9 @@ async fn dropping_the_stream_aborts_the_call() {
     let mut answer = provider.stream(question());
     while !matches!(answer.next().await.unwrap().unwrap(), ModelEvent::Text(_)) {}
     drop(answer);
-    server.is_left().await;
+    server.closed().await;
 
-    // The same before the server has said anything.
+    // The same before the server has sent anything.
     server.request().await;
     let mut answer = provider.stream(question());
     tokio::select! {
@@ -101,11 +101,11 @@ async fn dropping_the_stream_aborts_the_call() {
         _ = server.request() => {}
     }
     drop(answer);
-    server.is_left().await;
+    server.closed().await;
 }
 
 #[tokio::test]
-async fn it_is_healthy_when_it_has_the_model() {
+async fn a_server_is_healthy_when_it_has_the_model() {
     let missing = r#"{"error":"model 'tiny' not found"}"#;
     let mut server =
         FakeServer::start(vec![response("200 OK", "", "{}"), response("404 Not Found", "", missing)]).await;
@@ -120,9 +120,9 @@ async fn it_is_healthy_when_it_has_the_model() {
 }
 
 #[tokio::test]
-async fn without_a_model_nothing_is_asked() {
-    let settings = HttpProvider { model: None, ..settings(&dead_address().await) };
-    let provider = Ollama::new(settings).unwrap();
+async fn without_a_configured_model_no_request_is_sent() {
+    let settings = HttpProviderSettings { model: None, ..settings(&dead_address().await) };
+    let provider = OllamaProvider::new(settings).unwrap();
     let failure = failure(&provider).await;
     assert_eq!(failure.kind, FailureKind::Refused);
     assert!(failure.message.contains("WELLSPRING__PROVIDERS__LOCAL__MODEL"), "{failure}");
@@ -130,9 +130,10 @@ async fn without_a_model_nothing_is_asked() {
 }
 
 #[tokio::test]
-async fn an_answer_through_a_proxy_asks_the_proxy() {
+async fn requests_go_through_the_proxy() {
     let mut proxy = FakeServer::start(vec![streamed(&format!("{HI}{END}"))]).await;
-    let settings = HttpProvider { proxy: Some(proxy.url.as_str().into()), ..settings("http://model.test") };
-    assert_eq!(words(&Ollama::new(settings).unwrap()).await, "Hi");
+    let settings =
+        HttpProviderSettings { proxy: Some(proxy.url.as_str().into()), ..settings("http://model.test") };
+    assert_eq!(words(&OllamaProvider::new(settings).unwrap()).await, "Hi");
     assert!(proxy.request().await.head.starts_with("post http://model.test/api/chat"));
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use domain::{FailureKind, Provider};
-use providers::{HttpProvider, OpenAi, Secret};
+use providers::{HttpProviderSettings, OpenAiProvider, Secret};
 
 use crate::fake_server::{
     FakeServer, Reply, begin_of_stream, dead_address, failure, response, settings, streamed, words,
@@ -13,13 +13,13 @@ const ANSWER: &str = concat!(
     "data: [DONE]\n\n"
 );
 
-fn openai(server: &FakeServer) -> OpenAi {
-    OpenAi::new(settings(&format!("{}/v1", server.url))).unwrap()
+fn openai(server: &FakeServer) -> OpenAiProvider {
+    OpenAiProvider::new(settings(&format!("{}/v1", server.url))).unwrap()
 }
 
-fn openai_with_key(server: &FakeServer) -> OpenAi {
-    let settings = HttpProvider { api_key: Some(Secret::from("sk-Secret")), ..settings(&server.url) };
-    OpenAi::new(settings).unwrap()
+fn openai_with_key(server: &FakeServer) -> OpenAiProvider {
+    let settings = HttpProviderSettings { api_key: Some(Secret::from("sk-Secret")), ..settings(&server.url) };
+    OpenAiProvider::new(settings).unwrap()
 }
 
 fn unsupported(param: &str, code: &str) -> String {
@@ -37,7 +37,7 @@ async fn an_answer_is_streamed() {
 }
 
 #[tokio::test]
-async fn the_next_question_uses_the_same_connection() {
+async fn the_next_request_reuses_the_connection() {
     let answer = || [begin_of_stream(ANSWER), "0\r\n\r\n".to_owned()];
     let server = FakeServer::start(vec![Reply::Kept(vec![answer(), answer(), answer()])]).await;
     let provider = openai(&server);
@@ -48,13 +48,13 @@ async fn the_next_question_uses_the_same_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_ends_although_its_response_does_not() {
+async fn an_answer_ends_before_its_response_does() {
     let server = FakeServer::start(vec![Reply::Open(begin_of_stream(ANSWER))]).await;
     assert_eq!(words(&openai(&server)).await, "Hi");
 }
 
 #[tokio::test]
-async fn the_key_is_sent_and_never_told() {
+async fn the_key_is_sent_and_masked_in_messages() {
     let body = r#"{"error":{"message":"Incorrect API key provided: sk-Secret"}}"#;
     let mut server = FakeServer::start(vec![response("401 Unauthorized", "", body)]).await;
     let failure = failure(&openai_with_key(&server)).await;
@@ -65,15 +65,15 @@ async fn the_key_is_sent_and_never_told() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_stream_repeats_is_not_told_either() {
+async fn a_key_in_an_error_event_is_masked() {
     let server = FakeServer::start(vec![streamed("data: {\"error\":\"sk-Secret expired\"}\n\n")]).await;
-    let told = crate::fake_server::ask(&openai_with_key(&server)).await;
-    let failure = told.last().unwrap().as_ref().unwrap_err();
+    let events = crate::fake_server::ask(&openai_with_key(&server)).await;
+    let failure = events.last().unwrap().as_ref().unwrap_err();
     assert_eq!(failure.message, "reported an error: *** expired");
 }
 
 #[tokio::test]
-async fn a_busy_server_says_when_to_come_back() {
+async fn the_retry_after_of_a_busy_server_is_passed_on() {
     for status in ["429 Too Many Requests", "503 Service Unavailable"] {
         let server = FakeServer::start(vec![response(status, "retry-after: 7\r\n", "busy")]).await;
         let failure = failure(&openai(&server)).await;
@@ -93,7 +93,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_long_complaint_is_cut() {
+async fn a_long_error_message_is_cut() {
     let server = FakeServer::start(vec![response("400 Bad Request", "", &"no ".repeat(100_000))]).await;
     let failure = failure(&openai(&server)).await;
     assert_eq!(failure.kind, FailureKind::Refused);
@@ -108,7 +108,7 @@ async fn a_request_larger_than_the_window_is_too_long() {
 }
 
 #[tokio::test]
-async fn parameters_that_the_model_does_not_take_are_given_up() {
+async fn parameters_that_the_model_rejects_are_left_out() {
     let mut server = FakeServer::start(vec![
         response("400 Bad Request", "", &unsupported("max_tokens", "unsupported_parameter")),
         response("400 Bad Request", "", &unsupported("temperature", "unsupported_value")),
@@ -125,13 +125,13 @@ async fn parameters_that_the_model_does_not_take_are_given_up() {
     assert!(second.get("temperature").is_some());
     assert_eq!(server.request().await.json().get("temperature"), None);
 
-    // What was learned is kept.
+    // Later requests leave it out too.
     assert_eq!(words(&provider).await, "Hi");
     assert_eq!(server.request().await.json().get("temperature"), None);
 }
 
 #[tokio::test]
-async fn a_parameter_is_given_up_only_once_and_only_if_it_is_unsupported() {
+async fn a_parameter_is_left_out_once_and_only_if_it_is_unsupported() {
     let refused = || response("400 Bad Request", "", &unsupported("temperature", "unsupported_value"));
     let server = FakeServer::start(vec![refused(), refused()]).await;
     assert_eq!(failure(&openai(&server)).await.kind, FailureKind::Refused);
@@ -142,7 +142,7 @@ async fn a_parameter_is_given_up_only_once_and_only_if_it_is_unsupported() {
 }
 
 #[tokio::test]
-async fn it_is_healthy_when_it_lists_its_models() {
+async fn a_server_is_healthy_when_it_lists_its_models() {
     for (status, is_healthy) in [
         ("200 OK", true),
         ("404 Not Found", false),
@@ -155,6 +155,6 @@ async fn it_is_healthy_when_it_lists_its_models() {
         assert_eq!(openai(&server).health().await.is_ok(), is_healthy, "{status}");
         assert!(server.request().await.head.starts_with("get /v1/models"));
     }
-    let dead = OpenAi::new(settings(&dead_address().await)).unwrap();
+    let dead = OpenAiProvider::new(settings(&dead_address().await)).unwrap();
     assert_eq!(dead.health().await.unwrap_err().kind, FailureKind::Unavailable);
 }

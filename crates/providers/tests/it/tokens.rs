@@ -1,4 +1,4 @@
-//! Tokens as Python's tiktoken counts them; `fixtures/tokens/make.py` asked it.
+//! Token counts against those of Python's tiktoken, which `fixtures/tokens/make.py` recorded.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use providers::count_tokens;
 
 #[test]
-fn texts_have_as_many_tokens_as_tiktoken_says() {
+fn token_counts_equal_those_of_tiktoken() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tokens/cases.json");
     let cases: Vec<(usize, String)> = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert!(cases.len() >= 200);
@@ -17,8 +17,8 @@ fn texts_have_as_many_tokens_as_tiktoken_says() {
 }
 
 #[test]
-fn no_text_takes_long_to_count() {
-    // The longest question there may be, of what takes quadratic time or overflows a stack if it is done badly.
+fn counting_takes_no_quadratic_time() {
+    // Worst cases, as long as the longest question: a naive tokenizer takes quadratic time or overflows its stack.
     for text in ["a", " ", "\n", " \t", "漢", "!", "ab"].map(|piece| piece.repeat(100_000)) {
         let began = Instant::now();
         assert!(count_tokens(&text) > 500);

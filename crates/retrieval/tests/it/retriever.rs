@@ -9,7 +9,7 @@ use domain::{
     Embedder, EmbeddingPriority, EmbeddingShape, Failure, FilterField, Filters, Index, IndexSync, Principal,
     RetrievalQuery, Retrieved, Retriever, SearchScope, Stage, StageName, StorageError, TokenCounter,
 };
-use providers::{Batches, HttpEmbedder, RemoteEmbedder, Retries};
+use providers::{BatchLimits, HttpEmbedderSettings, RemoteEmbedder, RetryLimits};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
 use storage::Knowledge;
 use testing::FakeModel;
@@ -344,8 +344,8 @@ fn query(text: &str) -> RetrievalQuery {
     RetrievalQuery { text: text.to_owned(), scope: SearchScope::default(), threshold: None, limit: 10 }
 }
 
-fn settings(base_url: &str, model: &str) -> HttpEmbedder {
-    HttpEmbedder {
+fn settings(base_url: &str, model: &str) -> HttpEmbedderSettings {
+    HttpEmbedderSettings {
         name: MODEL.to_owned(),
         base_url: base_url.to_owned(),
         model: model.to_owned(),
@@ -354,9 +354,9 @@ fn settings(base_url: &str, model: &str) -> HttpEmbedder {
         proxy: None,
         dimension: None,
         token_limit: 512,
-        batches: Batches { texts: 32, bytes: 1 << 20, calls: 1 },
+        batches: BatchLimits { texts: 32, bytes: 1 << 20, calls: 1 },
         timeout: Duration::from_secs(60),
-        retries: Retries { attempts: 1, within: Duration::from_secs(1) },
+        retries: RetryLimits { attempts: 1, within: Duration::from_secs(1) },
     }
 }
 

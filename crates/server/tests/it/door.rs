@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::Provider;
-use providers::Order;
+use providers::FallbackProvider;
 use serde_json::json;
 use testing::{Mood, MoodyProvider};
 
@@ -96,7 +96,7 @@ impl Write for LogLines {
 #[tokio::test]
 async fn a_handler_that_panics_is_answered_and_the_server_goes_on() {
     let broken: Arc<dyn Provider> = MoodyProvider::new("local", Mood::panics());
-    let broken = Order::new(vec![broken], Duration::from_secs(60));
+    let broken = FallbackProvider::new(vec![broken], Duration::from_secs(60));
     let world = Setup::new().given("local", broken).start().await;
     for _ in 0..2 {
         world.get("/api/generation/health").await.refusal(500, "internal_error").await;

@@ -9,7 +9,10 @@ use domain::{Catalog, Embedder, Index, Journal, Provider, Retriever, WhenNothing
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use futures::stream;
 use ingest::Pipeline;
-use providers::{Batches, HttpEmbedder, HttpProvider, Ollama, OpenAi, Order, RemoteEmbedder, Retries};
+use providers::{
+    BatchLimits, FallbackProvider, HttpEmbedderSettings, HttpProviderSettings, OllamaProvider,
+    OpenAiProvider, RemoteEmbedder, RetryLimits,
+};
 use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
 use server::{Parts, Patience, Settings};
 use storage::{Knowledge, Memory, MemoryLimits};
@@ -210,7 +213,7 @@ impl Setup {
     }
 
     async fn embedder(&self, fake: &FakeModel) -> Arc<dyn Embedder> {
-        let settings = HttpEmbedder {
+        let settings = HttpEmbedderSettings {
             name: "embedding".to_owned(),
             base_url: match (self.embedder_at, &self.embedding_model) {
                 (Some(address), _) => format!("http://{address}"),
@@ -223,9 +226,9 @@ impl Setup {
             proxy: None,
             dimension: None,
             token_limit: 512,
-            batches: Batches::default(),
+            batches: BatchLimits::default(),
             timeout: Duration::from_secs(5),
-            retries: Retries::default(),
+            retries: RetryLimits::default(),
         };
         Arc::new(RemoteEmbedder::ollama(settings).expect("a test's settings are valid"))
     }
@@ -236,7 +239,10 @@ impl Setup {
             named.insert((*name).to_owned(), self.make(name, member, fake).await);
         }
         let order = |names: &[&str]| -> Arc<dyn Provider> {
-            Arc::new(Order::new(names.iter().map(|name| named[*name].clone()).collect(), self.first_token))
+            Arc::new(FallbackProvider::new(
+                names.iter().map(|name| named[*name].clone()).collect(),
+                self.first_token,
+            ))
         };
         let all = self.providers.iter().map(|(name, _)| *name).collect();
         let mut routes = Providers::new(
@@ -255,7 +261,7 @@ impl Setup {
             Member::Given(provider) => return provider.clone(),
         };
         let server = if reachable { fake.url().to_owned() } else { nobody().await };
-        let settings = HttpProvider {
+        let settings = HttpProviderSettings {
             name: name.to_owned(),
             base_url: if kind == Kind::OpenAi { format!("{server}/v1") } else { server },
             model: Some(model.clone()),
@@ -265,8 +271,8 @@ impl Setup {
             proxy: None,
         };
         match kind {
-            Kind::Ollama => Arc::new(Ollama::new(settings).expect("a test's settings are valid")),
-            Kind::OpenAi => Arc::new(OpenAi::new(settings).expect("a test's settings are valid")),
+            Kind::Ollama => Arc::new(OllamaProvider::new(settings).expect("a test's settings are valid")),
+            Kind::OpenAi => Arc::new(OpenAiProvider::new(settings).expect("a test's settings are valid")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use domain::{Failure, FailureKind};
-use providers::{Breaker, BreakerRules, Patience, Watched};
+use providers::{BreakerRules, CircuitBreaker, HealthCheckedProvider, SilenceLimits};
 use serde_json::json;
 use testing::{BlackHole, Mood, MoodyProvider};
 
@@ -105,9 +105,9 @@ async fn a_spare_that_nobody_asks_by_itself_makes_no_server_healthy() {
 }
 
 /// A provider that fails like this, behind its breaker.
-fn failing(failure: Failure) -> Breaker {
-    let patience = Patience { first_token: Duration::from_secs(60), stall: Duration::from_secs(30) };
-    Breaker::new(MoodyProvider::new("local", Mood::fails(failure)), BreakerRules::default(), patience)
+fn failing(failure: Failure) -> CircuitBreaker {
+    let patience = SilenceLimits { first_token: Duration::from_secs(60), stall: Duration::from_secs(30) };
+    CircuitBreaker::new(MoodyProvider::new("local", Mood::fails(failure)), BreakerRules::default(), patience)
 }
 
 #[tokio::test]
@@ -155,7 +155,8 @@ async fn nobody_who_asks_for_health_waits_for_an_embedder_that_is_gone_without_a
 
 #[tokio::test]
 async fn a_provider_that_takes_its_time_does_not_hide_how_the_others_are() {
-    let watched = |name, mood| Watched::new(MoodyProvider::new(name, mood), Duration::from_secs(10));
+    let watched =
+        |name, mood| HealthCheckedProvider::new(MoodyProvider::new(name, mood), Duration::from_secs(10));
     let slow = Mood::answers().after(Duration::from_secs(3600));
     let setup = Setup::new().given("quick", watched("quick", Mood::answers()));
     let world = setup.given("slow", watched("slow", slow)).start().await;

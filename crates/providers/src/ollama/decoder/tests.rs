@@ -1,6 +1,6 @@
 use super::OllamaDecoder;
-use crate::fixture;
-use crate::lines::MAX_FRAME;
+use crate::decode::MAX_FRAME;
+use crate::decode::fixture;
 
 macro_rules! answer {
     ($name:literal) => {
@@ -46,7 +46,7 @@ fn thinking_is_reasoning() {
 }
 
 #[test]
-fn tool_calls_come_whole() {
+fn tool_calls_arrive_whole() {
     check(
         answer!("tool_calls"),
         &[
@@ -71,14 +71,14 @@ fn an_error_ends_the_answer() {
 }
 
 #[test]
-fn an_answer_without_its_last_frame_broke_off() {
+fn an_answer_without_its_last_frame_is_a_failure() {
     let broken = ["text \"The\"", "text \" sk\"", "Died: the answer broke off: end of file"];
     check(answer!("broken_off"), &broken);
     check(b"", &["Unavailable: no answer came: end of file; check base_url and the provider's kind"]);
 }
 
 #[test]
-fn line_ends_and_marks_of_all_systems_are_understood() {
+fn line_ends_and_byte_order_marks_of_all_systems_are_understood() {
     check(
         answer!("crlf_no_final_newline"),
         &[r#"text "Hi""#, r#"text " there""#, "usage Some(26) Some(5) None", "finish Stop"],
@@ -86,7 +86,7 @@ fn line_ends_and_marks_of_all_systems_are_understood() {
 }
 
 #[test]
-fn characters_are_whole_however_they_were_cut() {
+fn characters_are_joined_however_they_were_cut() {
     check(
         answer!("non_ascii"),
         &[
@@ -126,17 +126,17 @@ fn a_frame_sent_twice_counts_once_and_equal_texts_count_twice() {
 
 #[test]
 fn a_frame_that_is_not_json_ends_the_answer() {
-    let told = fixture::decode::<OllamaDecoder>([answer!("not_json")]);
-    assert_eq!(told[0], r#"text "The""#);
-    assert!(told[1].starts_with("Died: sent a frame that is not the JSON we expect"), "{told:?}");
-    assert_eq!(told.len(), 2);
+    let events = fixture::decode::<OllamaDecoder>([answer!("not_json")]);
+    assert_eq!(events[0], r#"text "The""#);
+    assert!(events[1].starts_with("Died: sent a frame that is not the JSON we expect"), "{events:?}");
+    assert_eq!(events.len(), 2);
 }
 
 #[test]
 fn a_frame_over_the_bound_ends_the_answer() {
     let frame = format!(r#"{{"message":{{"content":"{}"}}}}"#, "x".repeat(MAX_FRAME));
-    let told = fixture::decode::<OllamaDecoder>(frame.as_bytes().chunks(100_000));
-    assert_eq!(told, ["Unavailable: sent a frame of more than 1048576 bytes"]);
+    let events = fixture::decode::<OllamaDecoder>(frame.as_bytes().chunks(100_000));
+    assert_eq!(events, ["Unavailable: sent a frame of more than 1048576 bytes"]);
 }
 
 #[test]

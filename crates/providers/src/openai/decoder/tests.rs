@@ -1,6 +1,6 @@
 use super::OpenAiDecoder;
-use crate::fixture;
-use crate::lines::MAX_FRAME;
+use crate::decode::MAX_FRAME;
+use crate::decode::fixture;
 
 macro_rules! answer {
     ($name:literal) => {
@@ -39,7 +39,7 @@ fn reasoning_has_two_names_and_counts_once() {
 }
 
 #[test]
-fn tool_calls_are_put_together() {
+fn tool_calls_are_assembled() {
     check(
         answer!("tool_calls"),
         &[
@@ -52,13 +52,13 @@ fn tool_calls_are_put_together() {
 }
 
 #[test]
-fn finish_reasons_are_told() {
+fn finish_reasons_are_decoded() {
     check(answer!("length"), &[r#"text "One two""#, "usage Some(12) Some(2) Some(0)", "finish Length"]);
     check(answer!("filtered"), &[r#"text "Well""#, "finish Filtered"]);
 }
 
 #[test]
-fn usage_is_told_once() {
+fn usage_is_reported_once() {
     check(
         answer!("usage_in_every_frame"),
         &[r#"text "a""#, r#"text "b""#, "usage Some(3) Some(2) None", "finish Stop"],
@@ -75,7 +75,7 @@ fn an_error_ends_the_answer() {
 }
 
 #[test]
-fn an_error_before_any_content_lets_others_try() {
+fn an_error_before_any_content_allows_fallback() {
     check(answer!("error_first"), &["Unavailable: reported an error: The model is overloaded"]);
     check(
         answer!("error_object"),
@@ -84,14 +84,14 @@ fn an_error_before_any_content_lets_others_try() {
 }
 
 #[test]
-fn an_answer_without_an_end_broke_off() {
+fn an_answer_without_an_end_is_a_failure() {
     let broken = ["text \"The\"", "text \" sk\"", "Died: the answer broke off: end of file"];
     check(answer!("broken_off"), &broken);
     check(b"", &["Unavailable: no answer came: end of file; check base_url and the provider's kind"]);
 }
 
 #[test]
-fn a_finish_reason_or_done_is_end_enough() {
+fn an_answer_ends_with_a_finish_reason_or_done() {
     check(
         answer!("finished_without_done"),
         &[r#"text "Hi""#, "usage Some(3) Some(1) Some(0)", "finish Stop"],
@@ -108,7 +108,7 @@ fn comments_keep_alives_and_line_ends_of_all_systems_are_understood() {
 }
 
 #[test]
-fn characters_are_whole_however_they_were_cut() {
+fn characters_are_joined_however_they_were_cut() {
     check(
         answer!("non_ascii"),
         &[r#"text "Größe ""#, r#"text "日本""#, r#"text "😀 é""#, r#"text "ü中😀""#, "finish Stop"],
@@ -136,23 +136,23 @@ fn a_message_sent_twice_counts_once_and_equal_texts_count_twice() {
 }
 
 #[test]
-fn one_id_for_all_messages_is_no_identity() {
+fn one_id_for_all_messages_is_ignored() {
     check(answer!("one_id_for_all"), &[r#"text "ho""#, r#"text "ha""#, r#"text "ha""#, "finish Stop"]);
 }
 
 #[test]
 fn a_frame_that_is_not_json_ends_the_answer() {
-    let told = fixture::decode::<OpenAiDecoder>([answer!("not_json")]);
-    assert_eq!(told[0], r#"text "The""#);
-    assert!(told[1].starts_with("Died: sent a frame that is not the JSON we expect"), "{told:?}");
-    assert_eq!(told.len(), 2);
+    let events = fixture::decode::<OpenAiDecoder>([answer!("not_json")]);
+    assert_eq!(events[0], r#"text "The""#);
+    assert!(events[1].starts_with("Died: sent a frame that is not the JSON we expect"), "{events:?}");
+    assert_eq!(events.len(), 2);
 }
 
 #[test]
 fn a_frame_over_the_bound_ends_the_answer() {
     let frame = format!("data: {}\n\n", "x".repeat(MAX_FRAME));
-    let told = fixture::decode::<OpenAiDecoder>(frame.as_bytes().chunks(100_000));
-    assert_eq!(told, ["Unavailable: sent a frame of more than 1048576 bytes"]);
+    let events = fixture::decode::<OpenAiDecoder>(frame.as_bytes().chunks(100_000));
+    assert_eq!(events, ["Unavailable: sent a frame of more than 1048576 bytes"]);
 }
 
 const ANSWERS: [&[u8]; 9] = [

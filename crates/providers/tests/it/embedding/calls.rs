@@ -1,13 +1,13 @@
-//! What a call carries, and how many run at once.
+//! Batches, and the number of concurrent calls.
 
 use domain::{Embedder, EmbeddingPriority};
-use providers::Batches;
+use providers::BatchLimits;
 use testing::{Ending, FakeModel};
 
 use super::{KINDS, Kind, check_vectors, embedder, numbered};
 
 #[tokio::test]
-async fn vectors_keep_the_order_of_their_texts_over_several_calls_at_once() {
+async fn vectors_keep_the_order_of_their_texts_over_concurrent_calls() {
     for kind in KINDS {
         let fake = FakeModel::start().await;
         let embedder = embedder(kind, &fake, "fake", |settings| settings.batches.texts = 4);
@@ -18,11 +18,11 @@ async fn vectors_keep_the_order_of_their_texts_over_several_calls_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_carries_no_more_texts_and_bytes_than_it_may() {
+async fn a_call_keeps_the_bounds_on_texts_and_bytes() {
     for (texts, bytes, expected) in [(2, 1000, vec![2, 2, 1]), (100, 42, vec![3, 2]), (100, 1, vec![1; 5])] {
         let fake = FakeModel::start().await;
         let embedder = embedder(Kind::OpenAi, &fake, "fake", |settings| {
-            settings.batches = Batches { texts, bytes, calls: 1 };
+            settings.batches = BatchLimits { texts, bytes, calls: 1 };
         });
         embedder.embed(numbered(5), EmbeddingPriority::Bulk).await.unwrap();
         let sizes: Vec<_> = fake.embeddings().iter().map(|seen| seen.texts().len()).collect();
@@ -31,7 +31,7 @@ async fn a_call_carries_no_more_texts_and_bytes_than_it_may() {
 }
 
 #[tokio::test]
-async fn bulk_waits_for_its_turn_and_a_query_does_not() {
+async fn bulk_calls_queue_and_interactive_calls_do_not() {
     let fake = FakeModel::start().await;
     let embedder = embedder(Kind::OpenAi, &fake, "fake,stall=1", |settings| settings.batches.calls = 1);
     let stalled = embedder.embed(numbered(2), EmbeddingPriority::Bulk);
@@ -42,22 +42,22 @@ async fn bulk_waits_for_its_turn_and_a_query_does_not() {
     };
     tokio::select! {
         biased;
-        _ = stalled => panic!("nobody answers two texts"),
-        _ = waiting => panic!("its turn has not come"),
+        _ = stalled => panic!("the fake never answers two texts"),
+        _ = waiting => panic!("the other bulk call holds the permit"),
         vectors = query => check_vectors(&vectors, &numbered(1)),
     }
     assert_eq!(fake.embeddings().len(), 2);
 }
 
 #[tokio::test]
-async fn dropping_the_future_ends_its_calls() {
+async fn dropping_the_future_aborts_its_calls() {
     for kind in KINDS {
         let fake = FakeModel::start().await;
         let embedder = embedder(kind, &fake, "fake,stall=0", |settings| {
-            settings.batches = Batches { texts: 1, bytes: 1000, calls: 2 };
+            settings.batches = BatchLimits { texts: 1, bytes: 1000, calls: 2 };
         });
         tokio::select! {
-            _ = embedder.embed(numbered(5), EmbeddingPriority::Bulk) => panic!("{kind:?}: nobody answers"),
+            _ = embedder.embed(numbered(5), EmbeddingPriority::Bulk) => panic!("{kind:?}: the fake never answers"),
             _ = fake.wait_until(|requests| requests.len() == 2) => {}
         }
         let all_closed = fake.wait_until(|seen| seen.iter().all(|call| call.ending == Ending::Closed)).await;

@@ -1,4 +1,4 @@
-//! What is tried again, and what is not.
+//! Which failures are retried.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{KINDS, Kind, check_vectors, embedder, failure, numbered, plain, sett
 use crate::fake_server::{FakeServer, Reply, response};
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_when_it_says() {
+async fn a_busy_server_is_called_again_after_its_retry_after() {
     for kind in KINDS {
         let fake = FakeModel::start().await;
         let embedder = plain(kind, &fake, "fake,status=429,retry-after=0,times=2");
@@ -20,7 +20,7 @@ async fn a_busy_server_is_asked_again_when_it_says() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_opened_again() {
+async fn a_call_is_retried_after_a_broken_connection() {
     for kind in KINDS {
         let fake = FakeModel::start().await;
         let embedder = plain(kind, &fake, "fake,die=0,times=1");
@@ -32,7 +32,7 @@ async fn a_connection_that_breaks_is_opened_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_asked_for_again() {
+async fn a_call_is_retried_after_an_incomplete_response() {
     let cut = Reply::Whole("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"embeddings\"".to_owned());
     let server = FakeServer::start(vec![cut, response("200 OK", "", r#"{"embeddings":[[2.0]]}"#)]).await;
     let embedder = RemoteEmbedder::ollama(settings(&server.url, "tiny")).unwrap();
@@ -40,7 +40,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn attempts_end_and_those_of_a_query_sooner() {
+async fn interactive_calls_have_fewer_attempts() {
     for (priority, attempts) in [(EmbeddingPriority::Bulk, 3), (EmbeddingPriority::Interactive, 2)] {
         let fake = FakeModel::start().await;
         let embedder = plain(Kind::OpenAi, &fake, "fake,status=503,retry-after=0");
@@ -52,7 +52,7 @@ async fn attempts_end_and_those_of_a_query_sooner() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_too_much_patience_is_left_alone() {
+async fn a_retry_after_beyond_the_limits_is_not_waited_for() {
     let fake = FakeModel::start().await;
     let embedder = plain(Kind::Ollama, &fake, "fake,status=429,retry-after=3600");
     for priority in [EmbeddingPriority::Interactive, EmbeddingPriority::Bulk] {
@@ -62,7 +62,7 @@ async fn a_server_that_asks_for_too_much_patience_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_asked_about_again() {
+async fn a_refusal_is_not_retried() {
     for status in [400, 401, 403, 404] {
         let fake = FakeModel::start().await;
         let embedder = plain(Kind::OpenAi, &fake, &format!("fake,status={status}"));
@@ -76,7 +76,7 @@ async fn a_refusal_is_not_asked_about_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_stays_silent_is_given_up() {
+async fn a_silent_server_runs_into_the_timeout() {
     let fake = FakeModel::start().await;
     let embedder = embedder(Kind::Ollama, &fake, "fake,stall=0", |settings| {
         settings.timeout = Duration::from_millis(50);

@@ -5,19 +5,24 @@ use std::time::Duration;
 
 use domain::{Failure, FailureKind, FinishReason, ModelEvent, ModelStream, Provider, Request, Usage};
 use futures::StreamExt;
-use providers::{HttpProvider, OpenAi, Order};
+use providers::{FallbackProvider, HttpProviderSettings, OpenAiProvider};
 use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::LlamaServer;
 use crate::fake_server::settings;
 
-/// The server can do without a model's name, and says whose answer it is.
+/// Any name: the server ignores it and echoes it in its answers.
 const MODEL: &str = "smollm2";
 
-fn provider(server: &LlamaServer) -> OpenAi {
+fn provider(server: &LlamaServer) -> OpenAiProvider {
     let settings = settings(&format!("{}/v1", server.url));
-    OpenAi::new(HttpProvider { model: Some(MODEL.to_owned()), context_window: 2048, ..settings }).unwrap()
+    OpenAiProvider::new(HttpProviderSettings {
+        model: Some(MODEL.to_owned()),
+        context_window: 2048,
+        ..settings
+    })
+    .unwrap()
 }
 
 fn request(question: &str, max_tokens: u32) -> Arc<Request> {
@@ -25,7 +30,7 @@ fn request(question: &str, max_tokens: u32) -> Arc<Request> {
     Arc::new(Request { system, question: question.to_owned(), max_tokens, ..Request::default() })
 }
 
-/// What the server itself says, asked directly.
+/// Direct calls to the server.
 impl LlamaServer {
     /// Its answer to a request that is not streamed.
     async fn whole_answer(&self, request: &Request) -> Value {
@@ -48,13 +53,13 @@ impl LlamaServer {
         answer.error_for_status().unwrap().text().await.unwrap()
     }
 
-    /// Whether it writes an answer now.
+    /// Whether it generates an answer now.
     async fn is_writing(&self) -> bool {
         let slots: Value = serde_json::from_str(&self.get("slots").await).unwrap();
         slots[0]["is_processing"].as_bool().unwrap()
     }
 
-    /// How many tokens it has written, in answers that have ended one way or another.
+    /// Tokens generated in all answers that have ended, completed or not.
     async fn written(&self) -> u64 {
         let metrics = self.get("metrics").await;
         let written = metrics.lines().find_map(|line| line.strip_prefix("llamacpp:tokens_predicted_total "));
@@ -105,7 +110,7 @@ async fn a_streamed_answer_is_the_servers_own() {
 }
 
 #[tokio::test]
-async fn a_cancelled_answer_is_not_written_on() {
+async fn a_cancelled_answer_is_not_generated_further() {
     let server = LlamaServer::start("chat");
     let provider = provider(&server);
     let long = request("Tell me a long story about a river.", 200);
@@ -117,20 +122,20 @@ async fn a_cancelled_answer_is_not_written_on() {
     begin(&mut answer).await;
     assert!(server.is_writing().await);
     drop(answer);
-    // The server writes one answer at a time, so this one waits for the other's end.
+    // The server generates one answer at a time, so this one waits for the end of the other.
     let next: Vec<_> = provider.stream(request("Hi", 1)).map(Result::unwrap).collect().await;
     assert_eq!(texts(&next).len(), 1);
     let written = server.written().await - before;
-    assert!(written < 100, "{written} tokens were written although nobody wanted them");
+    assert!(written < 100, "{written} tokens were generated after the client had disconnected");
 }
 
 #[tokio::test]
-async fn a_server_that_dies_midway_is_told_and_nobody_else_is_asked() {
+async fn a_server_that_dies_midway_is_a_failure_without_fallback() {
     let mut dying = LlamaServer::start("chat");
     let other = LlamaServer::start("chat");
     let members = [&dying, &other].map(|server| Arc::new(provider(server)) as Arc<dyn Provider>);
-    let order = Order::new(members.to_vec(), Duration::from_secs(60));
-    let mut answer = order.stream(request("Tell me a long story about a river.", 200));
+    let fallback = FallbackProvider::new(members.to_vec(), Duration::from_secs(60));
+    let mut answer = fallback.stream(request("Tell me a long story about a river.", 200));
     begin(&mut answer).await;
     dying.kill();
 
@@ -141,8 +146,8 @@ async fn a_server_that_dies_midway_is_told_and_nobody_else_is_asked() {
     assert!(rest.iter().all(|event| matches!(event, Ok(ModelEvent::Text(_)))), "{rest:?}");
     assert_eq!(other.written().await, 0);
 
-    // The next question finds it dead, which another provider can make up for.
-    let answer: Vec<_> = order.stream(request("Hi", 1)).map(Result::unwrap).collect().await;
+    // The next question falls back to the other server.
+    let answer: Vec<_> = fallback.stream(request("Hi", 1)).map(Result::unwrap).collect().await;
     assert_eq!(texts(&answer).len(), 1);
     let failure = provider(&dying).stream(request("Hi", 1)).next().await.unwrap().unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);

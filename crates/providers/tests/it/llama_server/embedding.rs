@@ -1,4 +1,4 @@
-//! Vectors of a real server.
+//! Embeddings of a real server.
 
 use domain::{Embedder, EmbeddingPriority};
 use providers::RemoteEmbedder;
@@ -28,7 +28,7 @@ fn largest_difference(one: &[f32], other: &[f32]) -> f32 {
 }
 
 #[tokio::test]
-async fn a_real_server_gives_vectors_that_mean_something() {
+async fn vectors_of_a_real_server_reflect_meaning() {
     let server = LlamaServer::start("embed");
     let embedder = embedder(&server);
     embedder.health().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_real_server_gives_vectors_that_mean_something() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_too_long_for_a_real_server_is_cut_and_fails_no_other() {
+async fn a_text_too_long_for_a_real_server_is_cut_and_does_not_fail_the_others() {
     let server = LlamaServer::start("embed");
     let embedder = embedder(&server);
     let long = "The river runs down to the sea. ".repeat(500);
