@@ -94,7 +94,7 @@ async fn the_settings_of_the_quickstart_have_no_mistake() {
 async fn the_quickstart_does_what_it_says() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let server = server(&fake, "fake,tokens=32,pace=60ms").await;
-    let (_, chapter) = QUICKSTART.split_once("\n## Ask\n").unwrap();
+    let (_, chapter) = QUICKSTART.split_once("\n## Ask over HTTP\n").unwrap();
     let (chapter, _) = chapter.split_once("\n## ").unwrap();
     let blocks = chapter.split("```sh\n").skip(1).map(|block| block.split_once("```").unwrap().0);
     let script = blocks.collect::<String>().replace("http://127.0.0.1:8080", &server.url());

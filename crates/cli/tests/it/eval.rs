@@ -181,7 +181,7 @@ fn every_fact_about_the_documentation_is_in_its_document() {
     for line in answers.lines() {
         let answer: Value = serde_json::from_str(line).unwrap();
         let document = &judged[answer["_id"].as_str().unwrap()];
-        let text = plain(&read(&format!("../../{document}")));
+        let text = plain(&read(&format!("pages/{document}")));
         let facts = answer["facts"].as_array().unwrap();
         let is_there = |fact: &Value| text.contains(&plain(fact.as_str().unwrap()));
         assert!(facts.iter().any(is_there), "{document} has none of {facts:?}");
@@ -287,7 +287,8 @@ fn every_dialogue_is_about_the_documentation_and_its_facts_are_there() {
         five += usize::from(goes_on && turns.len() >= 5);
         for turn in turns {
             let document = turn["document"].as_str().unwrap();
-            let text = plain(&fs::read_to_string(folder.join("../..").join(document)).unwrap());
+            let text =
+                plain(&fs::read_to_string(folder.join("../documentation/pages").join(document)).unwrap());
             for fact in turn["facts"].as_array().unwrap() {
                 assert!(
                     text.contains(&plain(fact.as_str().unwrap())),

@@ -105,7 +105,7 @@ stored_as! { FinishRecord is FinishReason {
 } }
 
 stored_as! { CauseRecord is EndCause {
-    ModelId = EndCause::Model => EndCause::Model,
+    Model = EndCause::Model => EndCause::Model,
     Limit = EndCause::Limit => EndCause::Limit,
     Client = EndCause::Client(CancelReason::UserInitiated) => EndCause::Client(CancelReason::UserInitiated),
     ClientTimeout = EndCause::Client(CancelReason::Timeout) => EndCause::Client(CancelReason::Timeout),
