@@ -12,7 +12,7 @@ use domain::{Clock, History, Journal, Retriever, Sessions, WhenNothingFound};
 use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
 use ingest::Pipeline;
 use providers::HealthCheckedProvider;
-use retrieval::Follower;
+use retrieval::IndexFollower;
 use server::Parts;
 use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
 
@@ -41,7 +41,7 @@ pub(crate) struct Wired {
     /// What documents go through on their way in.
     pub(crate) pipeline: Arc<Pipeline>,
     /// What keeps the index up to the catalog.
-    pub(crate) follower: Arc<Follower>,
+    pub(crate) follower: Arc<IndexFollower>,
     /// The providers, to be looked at from time to time.
     pub(crate) watched: Vec<Arc<HealthCheckedProvider>>,
     /// What reads passages ahead of any question.

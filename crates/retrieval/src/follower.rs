@@ -1,4 +1,4 @@
-//! Keeps an index up to its catalog: whatever is filed, by whichever process, is searchable soon after.
+//! Copies the catalog into the index: every change, of whichever process, is searchable shortly after.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,186 +10,167 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time;
 
-/// How often the catalog is asked when nobody says that something was filed.
-const PERIOD: Duration = Duration::from_millis(250);
+/// Interval at which the catalog is polled when no sync is requested. Other processes write to the catalog
+/// without notice.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long is waited at most before something that failed is tried again.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Longest backoff between two attempts after failures.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// So many failures in a row are told to whoever waits; fewer may be a hiccup.
-const TRIES: u32 = 3;
+/// Consecutive failures before waiting callers get the error; fewer may be transient.
+const FAILURES_BEFORE_ERROR: u32 = 3;
 
-/// How many chunks are taken in at once, about: one revision is never split.
-const CHUNKS_AT_ONCE: usize = 4096;
+/// Approximate number of chunks indexed in one step. A revision is never split, so a step may exceed it.
+const CHUNKS_PER_STEP: usize = 4096;
 
-/// A task that keeps an index up to its catalog. It ends when this is dropped or stopped.
-pub struct Follower {
-    asks: Arc<Asks>,
-    reached: watch::Receiver<Reached>,
+/// A task that keeps an index in step with its catalog. Dropping or stopping it ends the task.
+pub struct IndexFollower {
+    requests: Arc<SyncRequests>,
+    progress: watch::Receiver<SyncProgress>,
     task: JoinHandle<()>,
 }
 
-/// How often somebody asked for a look, and who waits to be asked.
+/// Numbers the requests to sync, and wakes the task for each.
 #[derive(Default)]
-struct Asks {
-    count: AtomicU64,
-    told: Notify,
+struct SyncRequests {
+    last: AtomicU64,
+    wake: Notify,
 }
 
-/// How far the index is.
-struct Reached {
-    revision: u64,
-    /// Whatever was filed before this ask is in it.
-    ask: u64,
-    failed: Option<Failed>,
+/// What the task reports to waiting callers.
+#[derive(Default)]
+struct SyncProgress {
+    /// The index contains everything that the catalog had when this request was made.
+    completed: u64,
+    failure: Option<SyncFailure>,
 }
 
-/// It cannot get further.
-struct Failed {
-    /// Whoever asked until then is told.
-    ask: u64,
+/// Repeated failure, reported to the requests up to `request`. Later requests get attempts of their own.
+struct SyncFailure {
+    request: u64,
     error: StorageError,
 }
 
-impl Reached {
-    fn failure(&self, ask: u64) -> Option<&StorageError> {
-        self.failed.as_ref().filter(|failed| failed.ask >= ask).map(|failed| &failed.error)
+impl SyncProgress {
+    fn failure_of(&self, request: u64) -> Option<&StorageError> {
+        self.failure.as_ref().filter(|failure| failure.request >= request).map(|failure| &failure.error)
     }
 }
 
-impl Follower {
-    /// Begins to follow, with vectors of a model.
+impl IndexFollower {
+    /// Starts to follow `catalog`, with the vectors that `model` made.
     pub fn start(catalog: Arc<dyn Catalog>, index: Arc<dyn Index>, model: impl Into<String>) -> Self {
-        let asks = Arc::new(Asks::default());
-        let (reach, reached) = watch::channel(Reached { revision: index.revision(), ask: 0, failed: None });
-        let following = Following { catalog, index, model: model.into(), asks: Arc::clone(&asks), reach };
-        let task = tokio::spawn(following.run());
-        Self { asks, reached, task }
+        let requests = Arc::new(SyncRequests::default());
+        let (report, progress) = watch::channel(SyncProgress::default());
+        let sync_loop = SyncLoop { catalog, index, model: model.into(), requests: requests.clone(), report };
+        Self { requests, progress, task: tokio::spawn(sync_loop.run()) }
     }
 
-    /// Waits until all that was filed before this call is searchable. Fails if it keeps failing, and the
-    /// follower goes on trying.
-    pub async fn caught_up(&self) -> Result<(), StorageError> {
-        let ask = self.ask();
-        self.reached(ask, |reached| reached.ask >= ask).await
-    }
-
-    /// Waits until a revision is searchable, and fails likewise.
-    pub async fn until(&self, revision: u64) -> Result<(), StorageError> {
-        self.reached(self.ask(), |reached| reached.revision >= revision).await
-    }
-
-    /// Ends it, and waits until it has ended. Whoever waits for a revision is told.
+    /// Ends the task and waits until it has ended. Callers that wait for a sync get an error.
     pub async fn stop(&self) {
         self.task.abort();
-        // Nothing is enough, so this waits until nobody is left to tell more.
-        let _ = self.reached.clone().wait_for(|_| false).await;
+        // The predicate never holds, so this returns when the task has dropped its sender.
+        let _ = self.progress.clone().wait_for(|_| false).await;
     }
+}
 
-    fn ask(&self) -> u64 {
-        let ask = self.asks.count.fetch_add(1, Ordering::SeqCst) + 1;
-        self.asks.told.notify_one();
-        ask
-    }
-
-    async fn reached(&self, ask: u64, enough: impl Fn(&Reached) -> bool) -> Result<(), StorageError> {
-        let mut reached = self.reached.clone();
-        let waited = reached.wait_for(|reached| enough(reached) || reached.failure(ask).is_some()).await;
-        let ended = |_| {
-            StorageError::other("the index is no longer kept up to date: the server is stopping".to_owned())
-        };
-        let reached = waited.map_err(ended)?;
-        match reached.failure(ask) {
-            Some(error) if !enough(&reached) => Err(error.clone()),
+#[async_trait]
+impl IndexSync for IndexFollower {
+    async fn wait_until_searchable(&self) -> Result<(), StorageError> {
+        let request = self.requests.last.fetch_add(1, Ordering::SeqCst) + 1;
+        self.requests.wake.notify_one();
+        let mut progress = self.progress.clone();
+        let done =
+            |progress: &SyncProgress| progress.completed >= request || progress.failure_of(request).is_some();
+        let progress = progress.wait_for(done).await.map_err(|_| {
+            StorageError::other("the index is no longer kept up to date: the server is stopping")
+        })?;
+        match progress.failure_of(request) {
+            Some(error) if progress.completed < request => Err(error.clone()),
             _ => Ok(()),
         }
     }
 }
 
-#[async_trait]
-impl IndexSync for Follower {
-    async fn wait_until_searchable(&self) -> Result<(), StorageError> {
-        self.caught_up().await
-    }
-}
-
-impl Drop for Follower {
+impl Drop for IndexFollower {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-struct Following {
+/// The task behind an [`IndexFollower`].
+struct SyncLoop {
     catalog: Arc<dyn Catalog>,
     index: Arc<dyn Index>,
     model: String,
-    asks: Arc<Asks>,
-    reach: watch::Sender<Reached>,
+    requests: Arc<SyncRequests>,
+    report: watch::Sender<SyncProgress>,
 }
 
-impl Following {
+impl SyncLoop {
     async fn run(self) {
-        let mut wait = PERIOD;
+        let mut backoff = POLL_INTERVAL;
         let mut failures = 0;
         loop {
-            let ask = self.asks.count.load(Ordering::SeqCst);
-            match self.catch_up(ask).await {
+            let request = self.requests.last.load(Ordering::SeqCst);
+            match self.sync().await {
                 Ok(()) => {
-                    (wait, failures) = (PERIOD, 0);
-                    // Whether somebody asked or not, it is time for the next look.
-                    let _ = time::timeout(wait, self.asks.told.notified()).await;
+                    (backoff, failures) = (POLL_INTERVAL, 0);
+                    self.report.send_replace(SyncProgress { completed: request, failure: None });
+                    // A request and a timeout both mean that it is time to sync again.
+                    let _ = time::timeout(POLL_INTERVAL, self.requests.wake.notified()).await;
                 }
-                Err(reason) => {
-                    wait = (wait * 2).min(LONGEST_WAIT);
+                Err(error) => {
+                    backoff = (backoff * 2).min(MAX_BACKOFF);
                     failures += 1;
-                    tracing::warn!(seconds = wait.as_secs_f32(), "the index is behind its catalog: {reason}");
-                    if failures >= TRIES {
-                        self.tell_failed(ask, &reason.to_string());
+                    tracing::warn!(
+                        seconds = backoff.as_secs_f32(),
+                        "the index is behind its catalog: {error}"
+                    );
+                    if failures >= FAILURES_BEFORE_ERROR {
+                        self.report_failure(request, error);
                     }
-                    time::sleep(wait).await;
+                    time::sleep(backoff).await;
                 }
             }
         }
     }
 
-    /// Tells whoever asked until then; those who ask later have tries of their own.
-    fn tell_failed(&self, ask: u64, reason: &str) {
-        let error = StorageError::other(format!("the index cannot take in what was filed: {reason}"));
-        self.reach.send_modify(|reached| reached.failed = Some(Failed { ask, error }));
+    fn report_failure(&self, request: u64, error: StorageError) {
+        let message = format!("the index cannot be updated: {error}");
+        let failure = SyncFailure { request, error: error.with_message(message) };
+        self.report.send_modify(|progress| progress.failure = Some(failure));
     }
 
-    /// Takes in all that is new: whatever was filed before this ask.
-    async fn catch_up(&self, ask: u64) -> Result<(), StorageError> {
+    /// Indexes all changes of the catalog since the index's revision.
+    async fn sync(&self) -> Result<(), StorageError> {
         loop {
             let from = self.index.revision();
-            let changes = self.catalog.changes_since(from, &self.model, CHUNKS_AT_ONCE).await?;
+            let changes = self.catalog.changes_since(from, &self.model, CHUNKS_PER_STEP).await?;
             let more = changes.more;
-            self.take_in(changes).await?;
-            let revision = self.index.revision();
+            self.apply(changes).await?;
             if !more {
-                self.reach.send_replace(Reached { revision, ask, failed: None });
                 return Ok(());
             }
-            if revision == from {
+            if self.index.revision() == from {
                 return Err(StorageError::other(format!(
-                    "it stays at revision {from}, though there are more"
+                    "the index stays at revision {from}, though the catalog has newer ones"
                 )));
             }
-            self.reach.send_modify(|reached| reached.revision = revision);
         }
     }
 
-    async fn take_in(&self, changes: CatalogChanges) -> Result<(), StorageError> {
+    async fn apply(&self, changes: CatalogChanges) -> Result<(), StorageError> {
         let (from, revision) = (self.index.revision(), changes.revision);
         if revision == from {
             return Ok(());
         }
         if revision < from {
-            tracing::warn!(from, "the index has followed another catalog and is made anew");
+            tracing::warn!(from, "the index belongs to another catalog; rebuilding it");
         }
         let (added, removed) = (changes.added.len(), changes.removed.len());
         self.index.apply(changes).await?;
-        tracing::debug!(revision, added, removed, "the index took in changes");
+        tracing::debug!(revision, added, removed, "the index is updated");
         Ok(())
     }
 }

@@ -1,25 +1,17 @@
-//! The index in this process: words in tantivy, vectors beside them in the same segments. Every revision is
-//! one commit and one snapshot; a search works on one snapshot, and what a crash leaves is the last commit.
+//! The index in this process: BM25 postings in tantivy, and a file of rows (owners and vectors) beside them in
+//! each segment. Every revision is one commit and one snapshot. A search works on one snapshot; a crash leaves
+//! the last commit.
 
-mod best;
-pub(crate) mod bm25;
-mod dense;
-mod entry;
-mod kernel;
-mod label;
-mod lexical;
-mod quantized;
+mod commit_label;
+mod open_error;
+mod quantization;
 mod rows;
-mod scope;
+mod schema;
 mod search;
 mod snapshot;
-mod stem;
-mod unusable;
-pub(crate) mod words;
-mod writer;
-
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::fmt;
 use std::num::NonZero;
@@ -32,57 +24,61 @@ use domain::{Candidate, CatalogChanges, Failure, FailureKind, Index, IndexQuery,
 use tantivy::directory::{MmapDirectory, RamDirectory};
 use tantivy::store::Compressor;
 use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
-use tantivy::{Directory, IndexReader, IndexSettings, ReloadPolicy};
+use tantivy::{Directory, IndexReader, IndexSettings, ReloadPolicy, TantivyError};
 use tokio::sync::{Mutex, Semaphore};
 
-use entry::{Fields, TOKENIZER};
-use label::Label;
+use crate::lexical::tokenizer::TermTokenizer;
+use commit_label::CommitLabel;
+pub use open_error::OpenIndexError;
 use rows::RowsPlugin;
+use schema::{Fields, TOKENIZER};
 use snapshot::Snapshot;
-pub use unusable::Unusable;
-use words::Words;
-use writer::Writer;
+use writer::RevisionWriter;
 
-/// An index in this process.
+/// An index in this process, in a folder or in memory.
 pub struct EmbeddedIndex {
     fields: Fields,
     model: String,
     reader: IndexReader,
-    writer: Arc<Mutex<Writer>>,
+    writer: Arc<Mutex<RevisionWriter>>,
     snapshot: Arc<RwLock<Arc<Snapshot>>>,
-    /// A search takes a core, so no more of them run at once than there are.
-    searches: Arc<Semaphore>,
+    /// One permit for each core, since a search keeps a core busy.
+    search_permits: Arc<Semaphore>,
 }
 
 impl EmbeddedIndex {
-    /// Opens the index in a folder of its own, for vectors of a model. One that is not there is begun, at
-    /// revision 0.
-    pub fn open(folder: &Path, model: &str) -> Result<Self, Unusable> {
-        fs::create_dir_all(folder).map_err(|error| Unusable::from_io(folder, &error))?;
-        let directory = MmapDirectory::open(folder).map_err(|error| Unusable::NoAccess(error.to_string()))?;
+    /// Opens the index in `folder` for vectors of `model`, or creates it at revision 0. The folder is locked
+    /// until the index is dropped.
+    pub fn open(folder: &Path, model: &str) -> Result<Self, OpenIndexError> {
+        fs::create_dir_all(folder).map_err(|error| OpenIndexError::folder(folder, error))?;
+        let directory = MmapDirectory::open(folder)
+            .map_err(|error| OpenIndexError::folder(folder, io::Error::other(error)))?;
         Self::open_in(directory, model)
     }
 
-    /// Begins an index that nothing remains of.
-    pub fn in_memory(model: &str) -> Result<Self, Unusable> {
+    /// Creates an index that lives in memory.
+    pub fn in_memory(model: &str) -> Result<Self, OpenIndexError> {
         Self::open_in(RamDirectory::create(), model)
     }
 
-    /// Empties the folder of an index and begins it anew, whatever was in it. Nobody may use it meanwhile.
-    pub fn begin_anew(folder: &Path, model: &str) -> Result<Self, Unusable> {
+    /// Deletes `folder` with everything in it and creates an empty index there. No other process may use it
+    /// meanwhile.
+    pub fn recreate(folder: &Path, model: &str) -> Result<Self, OpenIndexError> {
         match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Unusable::from_io(folder, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(OpenIndexError::folder(folder, error))
+            }
             _ => Self::open(folder, model),
         }
     }
 
-    fn open_in(directory: impl Directory, model: &str) -> Result<Self, Unusable> {
+    fn open_in(directory: impl Directory, model: &str) -> Result<Self, OpenIndexError> {
         let directory: Box<dyn Directory> = Box::new(directory);
         let label = read_label(&*directory, model)?;
         let (schema, fields) = Fields::schema();
-        // Tantivy looks for its own ones too, also where no text is cut.
+        // Tantivy also looks for its default tokenizers, though no field uses them.
         let tokenizers = TokenizerManager::default();
-        tokenizers.register(TOKENIZER, TextAnalyzer::from(Words));
+        tokenizers.register(TOKENIZER, TextAnalyzer::from(TermTokenizer));
         let index = tantivy::Index::builder()
             .schema(schema)
             .settings(settings())
@@ -91,7 +87,7 @@ impl EmbeddedIndex {
             .open_or_create(directory)?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let snapshot = Snapshot::new(label.revision, &reader.searcher(), fields, None)?;
-        let writer = Writer::open(index, fields)?;
+        let writer = RevisionWriter::open(index, fields)?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Self {
             fields,
@@ -99,7 +95,7 @@ impl EmbeddedIndex {
             reader,
             writer: Arc::new(Mutex::new(writer)),
             snapshot: Arc::new(RwLock::new(Arc::new(snapshot))),
-            searches: Arc::new(Semaphore::new(cores)),
+            search_permits: Arc::new(Semaphore::new(cores)),
         })
     }
 
@@ -108,28 +104,28 @@ impl EmbeddedIndex {
     }
 }
 
-/// Texts are kept by the catalog, so tantivy's own store of them stays empty.
+/// The catalog stores the texts, so tantivy's document store stays empty.
 fn settings() -> IndexSettings {
-    let docstore_compression = Compressor::None;
     IndexSettings {
-        docstore_compression,
+        docstore_compression: Compressor::None,
         docstore_compress_dedicated_thread: false,
         ..IndexSettings::default()
     }
 }
 
-/// What an index says of itself, if it was made for this model and in this format.
-fn read_label(directory: &dyn Directory, model: &str) -> Result<Label, Unusable> {
-    let begun = Label::new(0, model);
-    if !tantivy::Index::exists(directory).map_err(|error| Unusable::Damaged(error.to_string()))? {
-        return Ok(begun);
+/// The label of the last commit, if its format and model are the current ones. A new index is at revision 0.
+fn read_label(directory: &dyn Directory, model: &str) -> Result<CommitLabel, OpenIndexError> {
+    let new = CommitLabel::new(0, model);
+    if !tantivy::Index::exists(directory).map_err(|error| OpenIndexError::Damaged(error.into()))? {
+        return Ok(new);
     }
     let Some(payload) = tantivy::Index::open(directory.box_clone())?.load_metas()?.payload else {
-        return Ok(begun);
+        return Ok(new);
     };
-    let label = Label::parse(&payload).filter(Label::is_of_this_format).ok_or(Unusable::OtherFormat)?;
+    let label = CommitLabel::parse(&payload).filter(CommitLabel::has_current_format);
+    let label = label.ok_or(OpenIndexError::OtherFormat)?;
     if label.model != model {
-        return Err(Unusable::OtherModel { made_with: label.model, configured: model.to_owned() });
+        return Err(OpenIndexError::OtherModel { made_with: label.model, configured: model.to_owned() });
     }
     Ok(label)
 }
@@ -150,42 +146,44 @@ impl Index for EmbeddedIndex {
         if changes.revision != 0 && changes.revision <= earlier.revision {
             return Ok(());
         }
-        check_dimension(&changes, earlier.dimension())?;
+        check_vectors(&changes, earlier.dimension())?;
         let (fields, reader, snapshot) = (self.fields, self.reader.clone(), Arc::clone(&self.snapshot));
-        let label = Label::new(changes.revision, &self.model);
+        let label = CommitLabel::new(changes.revision, &self.model);
         let applied = tokio::task::spawn_blocking(move || {
             writer.commit(changes, &label)?;
             let new = Snapshot::latest(label.revision, &reader, fields, &earlier)?;
             *snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
             Ok(())
         });
-        let applied =
-            applied.await.map_err(|died| StorageError::other(format!("the index's writer died: {died}")))?;
-        applied.map_err(|error: tantivy::TantivyError| {
-            StorageError::other(format!("the index took nothing: {error}"))
+        let applied = applied.await.map_err(|error| {
+            StorageError::other(format!("the index's writer panicked: {error}")).caused_by(error)
+        })?;
+        applied.map_err(|error: TantivyError| {
+            StorageError::other(format!("the index cannot be written: {error}")).caused_by(error)
         })
     }
 
-    async fn search(&self, search: IndexQuery) -> Result<Vec<Candidate>, Failure> {
-        let permit = Arc::clone(&self.searches).acquire_owned().await;
-        let permit = permit.map_err(|_| internal("the index was closed"))?;
+    async fn search(&self, query: IndexQuery) -> Result<Vec<Candidate>, Failure> {
+        let permit = Arc::clone(&self.search_permits).acquire_owned().await;
+        let permit = permit.map_err(|_| internal("the index is closed"))?;
         let (fields, snapshot) = (self.fields, self.snapshot());
-        let found = tokio::task::spawn_blocking(move || {
+        let search = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            search::search(&snapshot, fields, &search)
+            search::search(&snapshot, fields, &query)
         });
-        found.await.map_err(|died| internal(format!("a search in the index died: {died}")))?
+        search.await.map_err(|error| internal(format!("a search of the index panicked: {error}")))?
     }
 }
 
-fn check_dimension(changes: &CatalogChanges, mut dimension: Option<usize>) -> Result<(), StorageError> {
+/// Rejects vectors of another dimension than the index's, and such with infinite or undefined numbers.
+fn check_vectors(changes: &CatalogChanges, mut dimension: Option<usize>) -> Result<(), StorageError> {
     for vector in changes.added.iter().filter_map(|chunk| chunk.vector.as_ref()) {
         let expected = *dimension.get_or_insert(vector.len());
         if vector.len() != expected || vector.iter().any(|number| !number.is_finite()) {
             return Err(StorageError::other(format!(
-                "a chunk has a vector that does not fit the others, of {} numbers where they have {expected}, \
-                 or one that is no number: if the embedding model changed under its name, give it a new name \
-                 and run `wellspring reindex`",
+                "a chunk's vector has {} numbers where the others have {expected}, or a number that is not \
+                 finite: if the embedding model changed under its name, give it a new name and run \
+                 `wellspring reindex`",
                 vector.len(),
             )));
         }

@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use clap::Parser;
 use domain::{
-    Catalog, CatalogChanges, ChunkId, Embedder, EmbeddingPriority, Failure, Index, IndexQuery, Principal,
-    RetrievalQuery, Retrieved, Retriever, SearchScope,
+    Catalog, CatalogChanges, ChunkId, Embedder, EmbeddingPriority, Failure, Index, IndexQuery, IndexSync,
+    Principal, RetrievalQuery, Retrieved, Retriever, SearchScope,
 };
 use models::embedder::{BertEmbedder, Limits};
-use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
+use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower};
 use storage::{Durability, Knowledge};
 
 use figures::Figures;
@@ -84,8 +84,8 @@ async fn fill(folder: &Path, synthetic: &Synthetic) {
         knowledge.put_vectors(MODEL, vectors.collect()).await.expect("the catalog takes vectors");
     }
     eprintln!("filed in {:.1} s", began.elapsed().as_secs_f64());
-    let follower = Follower::start(knowledge, index, MODEL);
-    follower.caught_up().await.expect("the index takes everything in");
+    let follower = IndexFollower::start(knowledge, index, MODEL);
+    follower.wait_until_searchable().await.expect("the index takes everything in");
     follower.stop().await;
     eprintln!("indexed after {:.1} s", began.elapsed().as_secs_f64());
 }

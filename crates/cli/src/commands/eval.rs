@@ -95,8 +95,8 @@ async fn measure(eval: &Eval, settings: &Settings, collection: &Collection) -> R
     let mut parts = Vec::new();
     if eval.parts {
         for (name, fusion) in [
-            ("lexical", Fusion::Words),
-            ("dense", Fusion::Meaning),
+            ("lexical", Fusion::LexicalOnly),
+            ("dense", Fusion::DenseOnly),
             ("reciprocal_rank", Fusion::ReciprocalRank),
             ("weighted", Fusion::Weighted),
         ] {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use domain::{Principal, StorageError};
+use domain::{IndexSync, Principal, StorageError};
 use ingest::names::Site;
 use ingest::sources::{Folder, Limits, Repository, Source};
 use ingest::{Pipeline, Report, Stopped};
@@ -95,7 +95,7 @@ async fn read_all(ingest: &Ingest, settings: &Settings) -> Result<(), Box<dyn Er
         summary.add(&shown, read);
     }
     if let Some(searched) = &searched {
-        let published = searched.follower.caught_up().await;
+        let published = searched.follower.wait_until_searchable().await;
         published.map_err(|reason: StorageError| format!("index: {reason}"))?;
         searched.follower.stop().await;
     }

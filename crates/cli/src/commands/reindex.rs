@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use clap::Args;
-use domain::StorageError;
+use domain::{IndexSync, StorageError};
 use tokio::runtime::Runtime;
 
 use super::ConfigFlag;
@@ -48,7 +48,11 @@ async fn make_anew(settings: &Settings) -> Result<(), Box<dyn Error>> {
     // That may have taken long.
     refuse_beside_a_server(settings)?;
     let searched = knowledge.search_anew(settings)?;
-    searched.follower.caught_up().await.map_err(|reason: StorageError| format!("index: {reason}"))?;
+    searched
+        .follower
+        .wait_until_searchable()
+        .await
+        .map_err(|reason: StorageError| format!("index: {reason}"))?;
     searched.follower.stop().await;
     eprintln!("{embedded} chunks embedded, the index made anew, in {}", duration(began.elapsed()));
     Ok(())

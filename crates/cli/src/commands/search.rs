@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dialects::knowledge::{self, QueryRequest};
-use domain::{Principal, StorageError};
+use domain::{IndexSync, Principal, StorageError};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -89,7 +89,7 @@ async fn look(settings: &Settings, body: &[u8]) -> Result<String, String> {
 async fn find(knowledge: &Knowledge, settings: &Settings, request: &QueryRequest) -> Result<Vec<u8>, String> {
     let storage = |reason: StorageError| format!("storage: {reason}");
     let searched = knowledge.search(settings).await?;
-    searched.follower.caught_up().await.map_err(storage)?;
+    searched.follower.wait_until_searchable().await.map_err(storage)?;
     let who = Principal::local();
     let found = searched.retriever.retrieve(&who, request.query.clone(), &|_| ()).await;
     let found = found.map_err(|failure| failure.message)?;

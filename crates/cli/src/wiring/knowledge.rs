@@ -8,7 +8,7 @@ use domain::{Catalog, Embedder, Index, IndexSync, Retriever, StorageError};
 use ingest::Pipeline;
 use ingest::chunk::{Budget, Strategy};
 use models::chat::LlamaProvider;
-use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever, Unusable};
+use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower, OpenIndexError};
 use tokio::time::{Instant, sleep};
 
 use super::clock::SystemClock;
@@ -67,7 +67,7 @@ impl Knowledge {
         let given_up = Instant::now() + PATIENCE;
         let index = loop {
             match open_index(settings, self.embedder.model()) {
-                Err(Unusable::InUse) if Instant::now() < given_up => sleep(LOOK_AGAIN).await,
+                Err(OpenIndexError::InUse) if Instant::now() < given_up => sleep(LOOK_AGAIN).await,
                 opened => break opened.map_err(|unusable| format!("index: {unusable}"))?,
             }
         };
@@ -78,14 +78,14 @@ impl Knowledge {
     pub(crate) fn search_if_free(&self, settings: &Settings) -> Result<Option<Searched>, String> {
         match open_index(settings, self.embedder.model()) {
             Ok(index) => Ok(Some(self.over(index, settings))),
-            Err(Unusable::InUse) => Ok(None),
+            Err(OpenIndexError::InUse) => Ok(None),
             Err(unusable) => Err(format!("index: {unusable}")),
         }
     }
 
     /// Begins what is searched anew. Nobody may use it meanwhile.
     pub(crate) fn search_anew(&self, settings: &Settings) -> Result<Searched, String> {
-        let index = EmbeddedIndex::begin_anew(&index_folder(settings), self.embedder.model());
+        let index = EmbeddedIndex::recreate(&index_folder(settings), self.embedder.model());
         Ok(self.over(index.map_err(|unusable| format!("index: {unusable}"))?, settings))
     }
 
@@ -96,20 +96,20 @@ impl Knowledge {
         };
         let (catalog, embedder) = (self.catalog.clone(), self.embedder.clone());
         let index: Arc<dyn Index> = Arc::new(index);
-        let follower = Arc::new(Follower::start(catalog.clone(), index.clone(), embedder.model()));
-        let retriever =
-            HybridRetriever::new(catalog, index, embedder, fusion).up_to_date(follower.clone(), CATCHING_UP);
+        let follower = Arc::new(IndexFollower::start(catalog.clone(), index.clone(), embedder.model()));
+        let retriever = HybridRetriever::new(catalog, index, embedder, fusion)
+            .with_index_sync(follower.clone(), CATCHING_UP);
         Searched { follower, retriever: Arc::new(retriever) }
     }
 }
 
 /// What is searched, while it follows the catalog.
 pub(crate) struct Searched {
-    pub(crate) follower: Arc<Follower>,
+    pub(crate) follower: Arc<IndexFollower>,
     pub(crate) retriever: Arc<dyn Retriever>,
 }
 
-fn open_index(settings: &Settings, model: &str) -> Result<EmbeddedIndex, Unusable> {
+fn open_index(settings: &Settings, model: &str) -> Result<EmbeddedIndex, OpenIndexError> {
     match (settings.index.kind, settings.storage.kind) {
         (IndexKind::Qdrant, _) => unreachable!("settings refuse what is not built"),
         (IndexKind::Embedded, StorageKind::Memory) => EmbeddedIndex::in_memory(model),

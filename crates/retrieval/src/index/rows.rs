@@ -1,9 +1,11 @@
-//! What a segment keeps of its chunks beside their words: whose they are, and their vectors. It is a file of
-//! the segment like tantivy's own, so one commit covers both and a merge rewrites both. A row is a chunk's
-//! number in its segment. The file is mapped, not read: opening it costs next to nothing, whatever its size.
+//! The rows of a segment: tenant, document, chunk id and vectors of each of its chunks. They are a file of the
+//! segment like tantivy's own, so a commit and a merge cover both. A row's number is the chunk's number in its
+//! segment. The file is memory-mapped, so opening it is cheap whatever its size.
 
-mod layout;
-mod plugin;
+mod file_format;
+mod tantivy_plugin;
+
+use std::ops::Range;
 
 use domain::{ChunkId, DocumentId};
 use tantivy::SegmentReader;
@@ -11,13 +13,13 @@ use tantivy::directory::OwnedBytes;
 use tantivy::index::SegmentComponent;
 use uuid::Uuid;
 
-use super::quantized::{Precision, exact_dot};
-use layout::{Cursor, ID_BYTES, NUMBER_BYTES};
-pub(crate) use plugin::RowsPlugin;
+use super::quantization::{Quantization, exact_dot_product};
+use file_format::{F32_BYTES, ID_BYTES, RowsParser};
+pub(crate) use tantivy_plugin::RowsPlugin;
 
-/// A chunk, to be kept.
+/// The row of a chunk, before it is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct ChunkRow {
     pub(crate) tenant: String,
     pub(crate) document: DocumentId,
     pub(crate) chunk: ChunkId,
@@ -25,49 +27,49 @@ pub(crate) struct Row {
     pub(crate) vector: Option<Vec<f32>>,
 }
 
-/// A tenant's document; its number in a segment is its place in a list.
+/// A document of a tenant. Rows refer to it by its number in the segment's list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Owned {
+pub(crate) struct TenantDocument {
     pub(crate) tenant: String,
     pub(crate) document: DocumentId,
 }
 
-/// The rows of a segment.
-pub(crate) struct Rows {
-    documents: Vec<Owned>,
-    document_of_row: Vec<u32>,
+/// The rows of a segment, as columns.
+pub(crate) struct SegmentRows {
+    documents: Vec<TenantDocument>,
+    document_numbers: Vec<u32>,
     chunks: OwnedBytes,
     code: OwnedBytes,
-    precisions: Vec<Precision>,
+    /// Empty, as are both vector columns, if no row has a vector.
+    quantizations: Vec<Quantization>,
     /// 0 if no row has a vector.
     dimension: usize,
     quantized: OwnedBytes,
     exact: OwnedBytes,
 }
 
-impl Rows {
-    /// Opens the rows of a segment.
+impl SegmentRows {
     pub(crate) fn open(segment: &SegmentReader) -> tantivy::Result<Self> {
-        let file = segment.open_read(SegmentComponent::Custom(layout::EXTENSION.to_owned()))?;
-        let rows = Cursor::new(file.read_bytes()?).rows()?;
+        let file = segment.open_read(SegmentComponent::Custom(file_format::EXTENSION.to_owned()))?;
+        let rows = RowsParser::new(file.read_bytes()?).parse()?;
         if rows.len() == segment.max_doc() as usize {
             return Ok(rows);
         }
-        Err(layout::damaged("it has not as many rows as its segment"))
+        Err(file_format::damaged("its number of rows differs from the segment's"))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.document_of_row.len()
+        self.document_numbers.len()
     }
 
-    /// The documents of this segment, each once.
-    pub(crate) fn documents(&self) -> &[Owned] {
+    /// The documents of the segment, each once.
+    pub(crate) fn documents(&self) -> &[TenantDocument] {
         &self.documents
     }
 
-    /// The number of a row's document.
-    pub(crate) fn document(&self, row: usize) -> usize {
-        self.document_of_row[row] as usize
+    /// The position of a row's document in [`documents`](Self::documents).
+    pub(crate) fn document_number(&self, row: usize) -> usize {
+        self.document_numbers[row] as usize
     }
 
     pub(crate) fn chunk(&self, row: usize) -> ChunkId {
@@ -84,24 +86,24 @@ impl Rows {
     }
 
     /// None for a row without a vector.
-    pub(crate) fn precision(&self, row: usize) -> Option<Precision> {
-        self.precisions.get(row).copied().filter(|precision| precision.scale > 0.0)
+    pub(crate) fn quantization(&self, row: usize) -> Option<Quantization> {
+        self.quantizations.get(row).copied().filter(|quantization| quantization.scale > 0.0)
     }
 
-    /// The quantized vectors of some rows, one after the other.
-    pub(crate) fn quantized(&self, rows: std::ops::Range<usize>) -> &[u8] {
+    /// The quantized vectors of consecutive rows.
+    pub(crate) fn quantized(&self, rows: Range<usize>) -> &[u8] {
         &self.quantized[rows.start * self.dimension..rows.end * self.dimension]
     }
 
     /// The exact dot product of a row's vector with another; none if the row has no vector.
-    pub(crate) fn dot(&self, row: usize, vector: &[f32]) -> Option<f32> {
-        self.precision(row)?;
-        Some(exact_dot(vector, self.exact(row)))
+    pub(crate) fn dot_product(&self, row: usize, vector: &[f32]) -> Option<f32> {
+        self.quantization(row)?;
+        Some(exact_dot_product(vector, self.exact(row)))
     }
 
-    /// The exact vector of a row, as bytes.
+    /// The exact vector of a row as little-endian bytes.
     fn exact(&self, row: usize) -> &[u8] {
-        let length = self.dimension * NUMBER_BYTES;
+        let length = self.dimension * F32_BYTES;
         &self.exact[row * length..][..length]
     }
 }

@@ -1,65 +1,76 @@
-//! One search: the best by words and the best by meaning, of one snapshot, joined.
+//! One search of a snapshot: the best chunks by BM25 and by cosine, merged into candidates.
+
+mod dense;
+mod lexical;
+mod scope;
+mod top_k;
 
 use std::collections::HashMap;
 use std::io;
 
 use domain::{Candidate, Failure, FailureKind, IndexQuery};
 
-use super::best::Scored;
-use super::entry::Fields;
-use super::scope::Scope;
+use super::schema::Fields;
 use super::snapshot::Snapshot;
-use super::{dense, lexical};
+use scope::SearchableRows;
+use top_k::Scored;
 
-/// The candidates: those found by words first, in their order, then the others.
+/// A row of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct RowPosition {
+    segment: usize,
+    row: usize,
+}
+
+/// The candidates: first those of the lexical ranking in its order, then those of the dense ranking alone.
 pub(crate) fn search(
     snapshot: &Snapshot,
     fields: Fields,
-    search: &IndexQuery,
+    query: &IndexQuery,
 ) -> Result<Vec<Candidate>, Failure> {
-    let Some(scope) = Scope::new(snapshot, search) else { return Ok(Vec::new()) };
-    check_dimension(snapshot, search)?;
-    let limit = search.limit.min(snapshot.row_count());
-    let by_words = || lexical::search(&scope, fields, &search.text, limit);
-    let by_meaning = || search.vector.as_ref().map(|vector| dense::search(&scope, vector, limit));
-    let (lexical, dense) = rayon::join(by_words, by_meaning);
+    let Some(searchable) = SearchableRows::new(snapshot, query) else { return Ok(Vec::new()) };
+    check_dimension(snapshot, query)?;
+    let limit = query.limit.min(snapshot.row_count());
+    let lexical = || lexical::search(&searchable, fields, &query.text, limit);
+    let dense = || query.vector.as_ref().map(|vector| dense::search(&searchable, vector, limit));
+    let (lexical, dense) = rayon::join(lexical, dense);
     let lexical = lexical.map_err(|error| unreadable(&error))?;
-    Ok(join(snapshot, search, lexical, dense.unwrap_or_default()))
+    Ok(merge(snapshot, query, lexical, dense.unwrap_or_default()))
 }
 
-fn join(
+fn merge(
     snapshot: &Snapshot,
-    search: &IndexQuery,
-    lexical: Vec<Scored<(usize, usize)>>,
-    dense: Vec<Scored<(usize, usize)>>,
+    query: &IndexQuery,
+    lexical: Vec<Scored<RowPosition>>,
+    dense: Vec<Scored<RowPosition>>,
 ) -> Vec<Candidate> {
     let mut dense_ranks: HashMap<_, _> =
-        dense.iter().enumerate().map(|(rank, found)| (found.what, rank)).collect();
-    let candidate = |(part, row): (usize, usize), lexical, dense| {
-        let rows = &snapshot.parts[part].rows;
+        dense.iter().enumerate().map(|(rank, scored)| (scored.item, rank)).collect();
+    let candidate = |position: RowPosition, lexical, dense| {
+        let (rows, row) = (&snapshot.segments[position.segment].rows, position.row);
         Candidate {
             chunk: rows.chunk(row),
-            document: rows.documents()[rows.document(row)].document,
+            document: rows.documents()[rows.document_number(row)].document,
             is_code: rows.is_code(row),
             lexical,
             dense,
-            cosine: search.vector.as_ref().and_then(|vector| rows.dot(row, vector)),
+            cosine: query.vector.as_ref().and_then(|vector| rows.dot_product(row, vector)),
         }
     };
     let mut candidates = Vec::with_capacity(lexical.len() + dense.len());
-    for (rank, found) in lexical.into_iter().enumerate() {
-        candidates.push(candidate(found.what, Some((rank, found.score)), dense_ranks.remove(&found.what)));
+    for (rank, Scored { item, score, .. }) in lexical.into_iter().enumerate() {
+        candidates.push(candidate(item, Some((rank, score)), dense_ranks.remove(&item)));
     }
-    for found in dense {
-        if let Some(rank) = dense_ranks.remove(&found.what) {
-            candidates.push(candidate(found.what, None, Some(rank)));
+    for Scored { item, .. } in dense {
+        if let Some(rank) = dense_ranks.remove(&item) {
+            candidates.push(candidate(item, None, Some(rank)));
         }
     }
     candidates
 }
 
-fn check_dimension(snapshot: &Snapshot, search: &IndexQuery) -> Result<(), Failure> {
-    match (&search.vector, snapshot.dimension()) {
+fn check_dimension(snapshot: &Snapshot, query: &IndexQuery) -> Result<(), Failure> {
+    match (&query.vector, snapshot.dimension()) {
         (Some(vector), Some(dimension)) if vector.len() != dimension => {
             let message = format!(
                 "the question's vector has {} numbers and those of the index have {dimension}: \

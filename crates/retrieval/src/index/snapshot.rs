@@ -1,5 +1,4 @@
-//! One state of the index: all chunks of one revision, and nothing of another. It never changes, so a search
-//! that began on it ends on it.
+//! An immutable view of one revision. A search that starts on a snapshot ends on it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,113 +8,113 @@ use tantivy::fieldnorm::FieldNormReader;
 use tantivy::index::SegmentId;
 use tantivy::{IndexReader, Searcher, SegmentReader, TantivyError};
 
-use super::entry::Fields;
-use super::rows::Rows;
+use super::rows::SegmentRows;
+use super::schema::Fields;
 
-/// How often a snapshot is tried. Each try but the last fails only if a merge ended during it.
-const TRIES: usize = 10;
+/// Attempts to open the latest revision. An attempt fails if a merge deletes a segment's files meanwhile.
+const OPEN_ATTEMPTS: usize = 10;
 
-/// One state of the index.
+/// All chunks of one revision.
 pub(crate) struct Snapshot {
     pub(crate) revision: u64,
-    pub(crate) parts: Vec<Part>,
-    tenants: HashMap<String, Extent>,
+    pub(crate) segments: Vec<SnapshotSegment>,
+    tenants: HashMap<String, TenantStats>,
 }
 
-/// How much a tenant has.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Extent {
-    /// Chunks.
-    pub(crate) chunks: u64,
-    /// Words in them, as far as tantivy keeps their numbers.
-    pub(crate) words: u64,
-}
-
-/// A segment of a snapshot.
-pub(crate) struct Part {
-    pub(crate) segment: SegmentReader,
-    pub(crate) rows: Arc<Rows>,
+/// A segment with its rows and the lengths of its chunks.
+pub(crate) struct SnapshotSegment {
+    pub(crate) reader: SegmentReader,
+    pub(crate) rows: Arc<SegmentRows>,
     pub(crate) lengths: FieldNormReader,
 }
 
+/// Collection statistics of a tenant, for BM25.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct TenantStats {
+    pub(crate) chunks: u64,
+    /// Terms of all chunks, by tantivy's rounded lengths.
+    pub(crate) terms: u64,
+}
+
 impl Snapshot {
-    /// What `searcher` sees. Rows that `earlier` has open are shared with it.
+    /// A snapshot of what `searcher` sees. It shares the open rows of `earlier`.
     pub(crate) fn new(
         revision: u64,
         searcher: &Searcher,
         fields: Fields,
         earlier: Option<&Self>,
     ) -> tantivy::Result<Self> {
-        let opened: HashMap<SegmentId, &Arc<Rows>> = earlier
+        let opened: HashMap<SegmentId, &Arc<SegmentRows>> = earlier
             .into_iter()
-            .flat_map(|snapshot| &snapshot.parts)
-            .map(|part| (part.segment.segment_id(), &part.rows))
+            .flat_map(|snapshot| &snapshot.segments)
+            .map(|segment| (segment.reader.segment_id(), &segment.rows))
             .collect();
-        let mut parts = Vec::new();
-        for segment in searcher.segment_readers() {
-            let rows = match opened.get(&segment.segment_id()) {
+        let mut segments = Vec::new();
+        for reader in searcher.segment_readers() {
+            let rows = match opened.get(&reader.segment_id()) {
                 Some(&rows) => Arc::clone(rows),
-                None => Arc::new(Rows::open(segment)?),
+                None => Arc::new(SegmentRows::open(reader)?),
             };
-            let lengths = segment.get_fieldnorms_reader(fields.words)?;
-            parts.push(Part { segment: segment.clone(), rows, lengths });
+            let lengths = reader.get_fieldnorms_reader(fields.terms)?;
+            segments.push(SnapshotSegment { reader: reader.clone(), rows, lengths });
         }
-        let tenants = extents(&parts);
-        Ok(Self { revision, parts, tenants })
+        let tenants = tenant_stats(&segments);
+        Ok(Self { revision, segments, tenants })
     }
 
-    /// What was committed last. Rows are opened after tantivy's own files: a merge that ends in between takes away
-    /// those that it replaced, and then there is something newer to see.
+    /// A snapshot of the last commit. Rows are opened after tantivy's own files: if a merge deletes a segment in
+    /// between, a newer set of segments exists and is tried.
     pub(crate) fn latest(
         revision: u64,
         reader: &IndexReader,
         fields: Fields,
         earlier: &Self,
     ) -> tantivy::Result<Self> {
-        let look = || {
+        let open = || {
             reader.reload()?;
             Self::new(revision, &reader.searcher(), fields, Some(earlier))
         };
-        let is_gone = |seen: &tantivy::Result<Self>| {
-            matches!(seen, Err(TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_))))
+        let is_merged_away = |opened: &tantivy::Result<Self>| {
+            matches!(opened, Err(TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_))))
         };
-        let mut looks = (1..TRIES).map(|_| look());
-        looks.find(|seen| !is_gone(seen)).unwrap_or_else(look)
+        let mut attempts = (1..OPEN_ATTEMPTS).map(|_| open());
+        attempts.find(|opened| !is_merged_away(opened)).unwrap_or_else(open)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.tenants.is_empty()
     }
 
-    /// None if the tenant has nothing.
-    pub(crate) fn extent(&self, tenant: &str) -> Option<Extent> {
+    /// None if the tenant has no chunks.
+    pub(crate) fn tenant_stats(&self, tenant: &str) -> Option<TenantStats> {
         self.tenants.get(tenant).copied()
     }
 
+    /// Rows of all segments and tenants, deleted ones included.
     pub(crate) fn row_count(&self) -> usize {
-        self.parts.iter().map(|part| part.rows.len()).sum()
+        self.segments.iter().map(|segment| segment.rows.len()).sum()
     }
 
-    /// How many numbers a vector has; none if there are no vectors.
+    /// Dimension of the vectors; none if there are no vectors.
     pub(crate) fn dimension(&self) -> Option<usize> {
-        self.parts.iter().map(|part| part.rows.dimension()).find(|&dimension| dimension > 0)
+        self.segments.iter().map(|segment| segment.rows.dimension()).find(|&dimension| dimension > 0)
     }
 }
 
-fn extents(parts: &[Part]) -> HashMap<String, Extent> {
+fn tenant_stats(segments: &[SnapshotSegment]) -> HashMap<String, TenantStats> {
     let mut tenants = HashMap::new();
-    for part in parts {
-        let mut documents = vec![Extent::default(); part.rows.documents().len()];
-        for row in part.segment.doc_ids_alive() {
-            let extent = &mut documents[part.rows.document(row as usize)];
-            extent.chunks += 1;
-            extent.words += u64::from(part.lengths.fieldnorm(row));
+    for segment in segments {
+        let mut documents = vec![TenantStats::default(); segment.rows.documents().len()];
+        for row in segment.reader.doc_ids_alive() {
+            let stats = &mut documents[segment.rows.document_number(row as usize)];
+            stats.chunks += 1;
+            stats.terms += u64::from(segment.lengths.fieldnorm(row));
         }
-        for (owned, extent) in part.rows.documents().iter().zip(documents) {
-            if extent.chunks > 0 {
-                let sum: &mut Extent = tenants.entry(owned.tenant.clone()).or_default();
-                sum.chunks += extent.chunks;
-                sum.words += extent.words;
+        for (document, stats) in segment.rows.documents().iter().zip(documents) {
+            if stats.chunks > 0 {
+                let sum: &mut TenantStats = tenants.entry(document.tenant.clone()).or_default();
+                sum.chunks += stats.chunks;
+                sum.terms += stats.terms;
             }
         }
     }

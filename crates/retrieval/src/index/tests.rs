@@ -1,4 +1,4 @@
-//! Faults that only show from within: disks that fail, and labels of other releases.
+//! The index under a failing disk, with a label of another release, and across merges.
 
 use std::fmt;
 use std::io;
@@ -14,55 +14,55 @@ use uuid::Uuid;
 use super::*;
 
 #[tokio::test]
-async fn a_disk_that_fails_costs_no_revision() {
-    let disk = Disk::default();
-    let index = EmbeddedIndex::open_in(disk.clone(), "model").unwrap();
+async fn a_failed_write_keeps_the_last_revision_and_can_be_repeated() {
+    let directory = FailingDirectory::default();
+    let index = EmbeddedIndex::open_in(directory.clone(), "model").unwrap();
     index.apply(changes(1, "cats")).await.unwrap();
 
-    disk.fails.store(true, Ordering::SeqCst);
+    directory.fails.store(true, Ordering::SeqCst);
     for _ in 0..2 {
-        assert!(index.apply(changes(2, "dogs")).await.unwrap_err().to_string().contains("the disk is full"));
+        let error = index.apply(changes(2, "dogs")).await.unwrap_err();
+        assert!(error.to_string().contains("the disk is full"), "{error}");
         assert_eq!((index.revision(), found(&index, "cats").await), (1, 1));
     }
-    disk.fails.store(false, Ordering::SeqCst);
+    directory.fails.store(false, Ordering::SeqCst);
     index.apply(changes(2, "dogs")).await.unwrap();
     assert_eq!((index.revision(), found(&index, "cats").await, found(&index, "dogs").await), (2, 0, 1));
 }
 
 #[tokio::test]
 async fn an_index_of_another_format_is_refused_with_the_command_that_rebuilds_it() {
-    let disk = Disk::default();
-    let index = EmbeddedIndex::open_in(disk.clone(), "model").unwrap();
-    let label = Label::parse("0 1 model").unwrap();
+    let directory = FailingDirectory::default();
+    let index = EmbeddedIndex::open_in(directory.clone(), "model").unwrap();
+    let label = CommitLabel::parse("0 1 model").unwrap();
     index.writer.lock().await.commit(changes(1, "cats"), &label).unwrap();
     drop(index);
 
-    let refused = EmbeddedIndex::open_in(disk, "model").unwrap_err();
-    assert!(matches!(refused, Unusable::OtherFormat), "{refused}");
-    assert!(refused.is_mended_by_beginning_anew());
+    let refused = EmbeddedIndex::open_in(directory, "model").unwrap_err();
+    assert!(matches!(refused, OpenIndexError::OtherFormat), "{refused}");
     assert!(refused.to_string().contains("run `wellspring reindex`"));
 }
 
 #[tokio::test]
-async fn merged_segments_keep_every_chunk_that_is_there() {
+async fn a_merge_keeps_every_chunk_that_is_not_deleted() {
     let index = EmbeddedIndex::in_memory("model").unwrap();
     let mut revision = 0;
     let mut merged = false;
     while !merged || revision < 30 {
-        assert!(revision < 1000, "nothing is ever merged");
-        let segments = index.snapshot().parts.len();
+        assert!(revision < 1000, "no segments are merged");
+        let segments = index.snapshot().segments.len();
         revision += 1;
         index.apply(numbered(revision)).await.unwrap();
-        merged |= index.snapshot().parts.len() <= segments;
+        merged |= index.snapshot().segments.len() <= segments;
     }
 
-    let left: Vec<u64> = (1..=revision).filter(|number| number % 3 != 1 || *number == revision).collect();
+    let expected: Vec<u64> = (1..=revision).filter(|number| number % 3 != 1 || *number == revision).collect();
     let who = Principal::local();
     let search =
         IndexQuery { who, text: "cats".into(), vector: Some(vec![1.0, 0.0]), within: None, limit: 2000 };
     let found = index.search(search).await.unwrap();
-    assert_eq!(found.len(), left.len());
-    for (candidate, number) in found.iter().zip(left) {
+    assert_eq!(found.len(), expected.len());
+    for (candidate, number) in found.iter().zip(expected) {
         assert_eq!(candidate.chunk.0.as_u128(), u128::from(number));
         assert_eq!(candidate.document.0.as_u128(), u128::from(number / 5));
         assert_eq!(candidate.is_code, number % 2 == 0);
@@ -70,7 +70,7 @@ async fn merged_segments_keep_every_chunk_that_is_there() {
     }
 }
 
-/// A new chunk; the one before it goes if its number is the first of three.
+/// A revision with a new chunk. Every third revision deletes the chunk before.
 fn numbered(revision: u64) -> CatalogChanges {
     let mut changes = changes(revision, "cats");
     let chunk = &mut changes.added[0];
@@ -84,7 +84,7 @@ fn numbered(revision: u64) -> CatalogChanges {
     changes
 }
 
-/// One chunk, which takes the place of the one before.
+/// A revision that replaces the only chunk.
 fn changes(revision: u64, text: &str) -> CatalogChanges {
     let chunk = IndexedChunk {
         who: Principal::local(),
@@ -106,26 +106,26 @@ async fn found(index: &EmbeddedIndex, text: &str) -> usize {
     index.search(search).await.expect("a search of one chunk").len()
 }
 
-/// A disk in memory that can be told to fail.
+/// A directory in memory whose writes can be made to fail.
 #[derive(Clone, Default)]
-struct Disk {
+struct FailingDirectory {
     files: RamDirectory,
     fails: Arc<AtomicBool>,
 }
 
-impl Disk {
+impl FailingDirectory {
     fn check(&self) -> io::Result<()> {
         if self.fails.load(Ordering::SeqCst) { Err(io::Error::other("the disk is full")) } else { Ok(()) }
     }
 }
 
-impl fmt::Debug for Disk {
+impl fmt::Debug for FailingDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Disk")
+        f.write_str("FailingDirectory")
     }
 }
 
-impl Directory for Disk {
+impl Directory for FailingDirectory {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
         self.files.get_file_handle(path)
     }

@@ -1,74 +1,78 @@
-//! The one who changes the index: a commit has all changes of a revision and its label, or it never happened.
+//! Writes revisions: one commit contains all changes of a revision and its label.
 
 use domain::CatalogChanges;
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::{Index, IndexWriter};
 
-use super::entry::{Entry, Fields};
-use super::label::Label;
+use super::commit_label::CommitLabel;
+use super::schema::{ChunkDocument, Fields};
 
-/// What is gathered in memory before a segment is written; the least that tantivy allows is 15 MB.
-const BYTES: usize = 48 << 20;
+/// Memory for documents before a segment is written; tantivy's minimum is 15 MB.
+const MEMORY_BYTES: usize = 48 << 20;
 
-/// A segment of which more is deleted is rewritten.
-const MOST_DELETED: f32 = 0.3;
+/// Share of deleted documents above which a segment is rewritten.
+const MAX_DELETED_SHARE: f32 = 0.3;
 
-/// Writes into an index, as the only one who does.
-pub(crate) struct Writer {
+/// The only writer of an index.
+pub(crate) struct RevisionWriter {
     index: Index,
     fields: Fields,
-    /// None after something failed: what tantivy had gathered is gone with it.
-    open: Option<IndexWriter<Entry>>,
+    /// None after a failed commit: dropping tantivy's writer discards what it had collected.
+    writer: Option<IndexWriter<ChunkDocument>>,
 }
 
-impl Writer {
+impl RevisionWriter {
     pub(crate) fn open(index: Index, fields: Fields) -> tantivy::Result<Self> {
-        let open = Some(open(&index)?);
-        Ok(Self { index, fields, open })
+        let writer = Some(open_writer(&index)?);
+        Ok(Self { index, fields, writer })
     }
 
-    /// Commits changes and their label. After a failure the same changes may be committed again.
-    pub(crate) fn commit(&mut self, changes: CatalogChanges, label: &Label) -> tantivy::Result<()> {
-        let mut writer = match self.open.take() {
+    /// Commits changes with their label. After a failure the same changes can be committed again.
+    pub(crate) fn commit(&mut self, changes: CatalogChanges, label: &CommitLabel) -> tantivy::Result<()> {
+        let mut writer = match self.writer.take() {
             Some(writer) => writer,
-            None => open(&self.index)?,
+            None => open_writer(&self.index)?,
         };
         let written = write(&writer, self.fields, changes);
-        // Threads write, and only their ends tell what went wrong in them.
+        // A failure of an indexing thread is only reported when the threads are joined, which this does.
         let mut commit = writer.prepare_commit()?;
         written?;
         commit.set_payload(&label.to_string());
         commit.commit()?;
-        self.open = Some(writer);
+        self.writer = Some(writer);
         Ok(())
     }
 }
 
-fn open(index: &Index) -> tantivy::Result<IndexWriter<Entry>> {
+fn open_writer(index: &Index) -> tantivy::Result<IndexWriter<ChunkDocument>> {
     let options = IndexWriterOptions::builder()
-        .memory_budget_per_thread(BYTES)
+        .memory_budget_per_thread(MEMORY_BYTES)
         .num_worker_threads(1)
         .num_merge_threads(1)
         .build();
     let writer = index.writer_with_options(options)?;
     let mut merges = LogMergePolicy::default();
-    merges.set_del_docs_ratio_before_merge(MOST_DELETED);
+    merges.set_del_docs_ratio_before_merge(MAX_DELETED_SHARE);
     writer.set_merge_policy(Box::new(merges));
     Ok(writer)
 }
 
-/// Revision 0 has nothing in it: an index that is told of it has followed another catalog.
-fn write(writer: &IndexWriter<Entry>, fields: Fields, changes: CatalogChanges) -> tantivy::Result<()> {
+/// Changes of revision 0 empty the index, which belonged to another catalog.
+fn write(
+    writer: &IndexWriter<ChunkDocument>,
+    fields: Fields,
+    changes: CatalogChanges,
+) -> tantivy::Result<()> {
     if changes.revision == 0 {
         writer.delete_all_documents()?;
         return Ok(());
     }
     for (who, chunk) in changes.removed {
-        writer.delete_term(fields.key(&who, chunk));
+        writer.delete_term(fields.chunk_key(&who, chunk));
     }
     for chunk in changes.added {
-        writer.delete_term(fields.key(&chunk.who, chunk.chunk));
-        writer.add_document(Entry::new(fields, chunk))?;
+        writer.delete_term(fields.chunk_key(&chunk.who, chunk.chunk));
+        writer.add_document(ChunkDocument::new(fields, chunk))?;
     }
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! Filters and tenants are exact, and results follow from the chunks alone: checked on random histories
-//! against a plain model.
+//! Filters, tenants and nearest neighbours are exact: random histories of revisions, compared with a plain model.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +7,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use retrieval::EmbeddedIndex;
 
-use crate::world::{MODEL, apply, chunk, document, found, id, question, tenant, vector};
+use crate::fixtures::{MODEL, apply, chunk, document, id, query, search, tenant, vector};
 
 const WORDS: [&str; 8] = ["cat", "dog", "bird", "sleep", "eat", "fly", "house", "tree"];
 
 /// More than there are chunks.
 const ALL: usize = 1000;
 
-/// One revision: chunks that come or are replaced, and chunks that go.
+/// One revision: chunks that are added or replaced, and chunks that are removed.
 #[derive(Clone, Debug)]
 struct Revision {
     added: Vec<IndexedChunk>,
@@ -26,23 +25,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_filtered_search_is_an_unfiltered_one_without_the_others(
+    fn a_filtered_search_equals_an_unfiltered_search_without_the_other_chunks(
         history in history(),
         text in text(),
-        kept in 0_u32..8,
+        bits in 0_u32..8,
         by_chunk in any::<bool>(),
     ) {
         run(async {
-            let index = built(&history).await;
-            let numbers = (0..8).filter(|number| number & kept == kept);
+            let index = index_of(&history).await;
+            let numbers = (0..8).filter(|number| number & bits == bits);
             let documents: Vec<DocumentId> = numbers.map(document).collect();
-            let all = found(&index, IndexQuery { limit: ALL, ..question(&text) }).await;
+            let all = search(&index, IndexQuery { limit: ALL, ..query(&text) }).await;
             let is_chosen = |chunk: ChunkId| !by_chunk || chunk.0.as_bytes().last().is_some_and(|byte| byte % 2 == 0);
             let chosen = all.iter().map(|candidate| candidate.chunk).filter(|chunk| is_chosen(*chunk)).collect();
             let within = FilterMatches { documents: documents.clone(), chunks: by_chunk.then_some(chosen) };
             for limit in [1, 3, 10] {
-                let search = IndexQuery { within: Some(within.clone()), limit, ..question(&text) };
-                let filtered = found(&index, search).await;
+                let filter = IndexQuery { within: Some(within.clone()), limit, ..query(&text) };
+                let filtered = search(&index, filter).await;
                 let passes = |candidate: &Candidate| {
                     documents.contains(&candidate.document) && is_chosen(candidate.chunk)
                 };
@@ -52,68 +51,68 @@ proptest! {
     }
 
     #[test]
-    fn what_is_found_follows_from_the_tenants_chunks_alone(history in history(), text in text()) {
+    fn results_depend_on_the_tenants_chunks_alone(history in history(), text in text()) {
         run(async {
-            let index = built(&history).await;
+            let index = index_of(&history).await;
             let ours = EmbeddedIndex::in_memory(MODEL).unwrap();
             let local: Vec<IndexedChunk> =
-                left(&history).into_values().filter(|chunk| chunk.who == Principal::local()).collect();
+                remaining(&history).into_values().filter(|chunk| chunk.who == Principal::local()).collect();
             apply(&ours, vec![], local).await;
-            assert_eq!(found(&index, question(&text)).await, found(&ours, question(&text)).await);
+            assert_eq!(search(&index, query(&text)).await, search(&ours, query(&text)).await);
         });
     }
 
     #[test]
-    fn the_nearest_are_those_of_comparing_all_exactly(
+    fn dense_search_finds_the_exact_nearest_neighbours(
         history in history(),
         text in text(),
         limit in 1_usize..10,
     ) {
         run(async {
-            let index = built(&history).await;
-            let asked = vector(&text);
-            let mut nearest: Vec<(f32, ChunkId)> = left(&history)
+            let index = index_of(&history).await;
+            let question = vector(&text);
+            let mut nearest: Vec<(f32, ChunkId)> = remaining(&history)
                 .into_values()
                 .filter(|chunk| chunk.who == Principal::local())
-                .filter_map(|chunk| Some((cosine(&asked, &chunk.vector?), chunk.chunk)))
+                .filter_map(|chunk| Some((cosine(&question, &chunk.vector?), chunk.chunk)))
                 .collect();
             nearest.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
             nearest.truncate(limit);
 
-            let mut candidates = found(&index, IndexQuery { limit, ..question(&text) }).await;
+            let mut candidates = search(&index, IndexQuery { limit, ..query(&text) }).await;
             candidates.retain(|candidate| candidate.dense.is_some());
             candidates.sort_by_key(|candidate| candidate.dense);
-            let told = candidates.iter().map(|candidate| (candidate.cosine.unwrap(), candidate.chunk));
-            assert_eq!(told.collect::<Vec<_>>(), nearest);
+            let found = candidates.iter().map(|candidate| (candidate.cosine.unwrap(), candidate.chunk));
+            assert_eq!(found.collect::<Vec<_>>(), nearest);
         });
     }
 }
 
-/// The filtered list has exactly those of `all` that pass, in the same order and with the same scores.
+/// Both rankings of `filtered` are those of `all` without what does not pass, with the same scores.
 fn assert_same(filtered: &[Candidate], all: &[Candidate], passes: impl Fn(&Candidate) -> bool, limit: usize) {
     assert!(filtered.iter().all(&passes));
-    let by_words = |candidate: &Candidate| candidate.lexical;
-    let by_meaning = |candidate: &Candidate| candidate.dense.zip(candidate.cosine);
-    assert_eq!(list(filtered, by_words, &passes, limit), list(all, by_words, &passes, limit));
-    assert_eq!(list(filtered, by_meaning, &passes, limit), list(all, by_meaning, &passes, limit));
+    let lexical = |candidate: &Candidate| candidate.lexical;
+    let dense = |candidate: &Candidate| candidate.dense.zip(candidate.cosine);
+    assert_eq!(ranking(filtered, lexical, &passes, limit), ranking(all, lexical, &passes, limit));
+    assert_eq!(ranking(filtered, dense, &passes, limit), ranking(all, dense, &passes, limit));
 }
 
-/// The first of one of the two lists that pass, each with its score.
-fn list(
+/// The first chunks of a ranking that pass, each with its score.
+fn ranking(
     candidates: &[Candidate],
-    place: impl Fn(&Candidate) -> Option<(usize, f32)>,
+    rank: impl Fn(&Candidate) -> Option<(usize, f32)>,
     passes: impl Fn(&Candidate) -> bool,
     limit: usize,
 ) -> Vec<(ChunkId, f32)> {
     let passing = candidates.iter().filter(|candidate| passes(candidate));
-    let mut listed: Vec<_> = passing
-        .filter_map(|candidate| place(candidate).map(|(rank, score)| (rank, candidate.chunk, score)))
+    let mut ranked: Vec<_> = passing
+        .filter_map(|candidate| rank(candidate).map(|(rank, score)| (rank, candidate.chunk, score)))
         .collect();
-    listed.sort_by_key(|(rank, ..)| *rank);
-    listed.into_iter().map(|(_, chunk, score)| (chunk, score)).take(limit).collect()
+    ranked.sort_by_key(|(rank, ..)| *rank);
+    ranked.into_iter().map(|(_, chunk, score)| (chunk, score)).take(limit).collect()
 }
 
-async fn built(history: &[Revision]) -> EmbeddedIndex {
+async fn index_of(history: &[Revision]) -> EmbeddedIndex {
     let index = EmbeddedIndex::in_memory(MODEL).expect("an index in memory");
     for revision in history {
         apply(&index, revision.removed.clone(), revision.added.clone()).await;
@@ -121,8 +120,8 @@ async fn built(history: &[Revision]) -> EmbeddedIndex {
     index
 }
 
-/// The chunks that are there in the end.
-fn left(history: &[Revision]) -> BTreeMap<(Principal, ChunkId), IndexedChunk> {
+/// The chunks after the last revision.
+fn remaining(history: &[Revision]) -> BTreeMap<(Principal, ChunkId), IndexedChunk> {
     let mut chunks = BTreeMap::new();
     for revision in history {
         for key in &revision.removed {
@@ -133,7 +132,7 @@ fn left(history: &[Revision]) -> BTreeMap<(Principal, ChunkId), IndexedChunk> {
     chunks
 }
 
-/// Summed as the index sums.
+/// The dot product, summed in the index's order.
 fn cosine(left: &[f32], right: &[f32]) -> f32 {
     let mut sums = [0.0; 8];
     for (at, (left, right)) in left.iter().zip(right).enumerate() {
@@ -147,7 +146,7 @@ fn history() -> impl Strategy<Value = Vec<Revision>> {
     vec(revision.prop_map(|(added, removed)| Revision { added: deduplicated(added), removed }), 1..15)
 }
 
-/// A revision tells a chunk once.
+/// A revision contains a chunk at most once.
 fn deduplicated(chunks: Vec<IndexedChunk>) -> Vec<IndexedChunk> {
     let by_key: BTreeMap<_, _> =
         chunks.into_iter().map(|chunk| ((chunk.who.clone(), chunk.chunk), chunk)).collect();

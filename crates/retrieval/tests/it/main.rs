@@ -1,9 +1,9 @@
-//! The index, the retriever and the follower, with the real catalog and embedders.
+//! The index, the follower and the retriever, with the real catalog and a fake embedding model.
 
-mod crash;
+mod catalog;
+mod crash_recovery;
 mod exactness;
+mod fixtures;
 mod follower;
 mod index;
-mod library;
 mod retriever;
-mod world;

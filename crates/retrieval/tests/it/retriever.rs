@@ -1,4 +1,4 @@
-//! The retriever over the real catalog, the real index and a real embedder, which asks a fake model server.
+//! The retriever over the real catalog, the real index and a remote embedder with a fake model server.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -10,21 +10,20 @@ use domain::{
     RetrievalQuery, Retrieved, Retriever, SearchScope, Stage, StageName, StorageError, TokenCounter,
 };
 use providers::{BatchLimits, HttpEmbedderSettings, RemoteEmbedder, RetryLimits};
-use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
-use storage::Knowledge;
+use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower};
 use testing::FakeModel;
 
-use crate::library::Library;
-use crate::world::{MODEL, tenant};
+use crate::catalog::TestCatalog;
+use crate::fixtures::{MODEL, tenant};
 
-/// Vectors like those that the library files.
+/// A fake model with vectors like those of the test catalog.
 const FAKE: &str = "fake,dimension=16";
 
-/// The model whose cosines the gate knows.
+/// The model that the relevance gate is calibrated for.
 const GATED: &str = "granite-embedding-30m-english";
 
 #[tokio::test]
-async fn a_passage_tells_where_it_is() {
+async fn a_passage_has_the_location_of_its_chunk() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let found = world.ask("cats sleep").await;
     let passage = &found.passages[0].passage;
@@ -39,27 +38,27 @@ async fn a_passage_tells_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_score_is_the_cosine_of_question_and_chunk() {
+async fn a_passage_score_is_the_cosine_of_question_and_chunk() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let question = "cats.md cats sleep";
-    let asked =
+    let question_vector =
         world.embedder.embed(vec![question.to_owned()], EmbeddingPriority::Interactive).await.unwrap();
     for hit in world.ask(question).await.passages {
         let chunk = format!("{}\n{}", hit.passage.title, hit.passage.text);
         let chunk = world.embedder.embed(vec![chunk], EmbeddingPriority::Bulk).await.unwrap();
-        let cosine: f32 = asked[0].iter().zip(&chunk[0]).map(|(left, right)| left * right).sum();
+        let cosine: f32 = question_vector[0].iter().zip(&chunk[0]).map(|(left, right)| left * right).sum();
         assert!((hit.passage.score - cosine).abs() < 1e-5, "{} is not {cosine}", hit.passage.score);
     }
 }
 
 #[tokio::test]
-async fn filters_limit_and_threshold_leave_passages_out() {
+async fn filters_limit_and_threshold_exclude_passages() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let dogs = Filters::from([(FilterField::FilePath, ["dogs.md".to_owned()].into())]);
-    let nobody = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
+    let no_match = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     for (query, expected) in [
         (RetrievalQuery { scope: SearchScope::Knowledge(dogs), ..query("cats sleep") }, 1),
-        (RetrievalQuery { scope: SearchScope::Knowledge(nobody), ..query("cats sleep") }, 0),
+        (RetrievalQuery { scope: SearchScope::Knowledge(no_match), ..query("cats sleep") }, 0),
         (RetrievalQuery { limit: 2, ..query("cats sleep") }, 2),
         (RetrievalQuery { threshold: Some(0.99), ..query("cats.md cats sleep") }, 1),
         (RetrievalQuery { threshold: Some(1.1), ..query("cats sleep") }, 0),
@@ -71,19 +70,19 @@ async fn filters_limit_and_threshold_leave_passages_out() {
 }
 
 #[tokio::test]
-async fn one_tenant_finds_nothing_of_another() {
+async fn a_tenant_finds_no_passages_of_another() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let found = world.retrieve(&tenant("another"), query("cats sleep")).await.0;
     assert_eq!(found, Retrieved::default());
 }
 
 #[tokio::test]
-async fn a_filter_of_chunks_leaves_out_the_others_of_their_document() {
+async fn a_filter_by_source_url_excludes_the_other_chunks_of_the_document() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let many: Vec<String> = (0..300).map(|number| format!("cats sleep {number}")).collect();
-    world.library.put("many.md", &many.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    world.follower.caught_up().await.unwrap();
-    // However many of their document's chunks come before them.
+    world.catalog.put("many.md", &many.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.follower.wait_until_searchable().await.unwrap();
+    // More chunks of the same document rank before them than a search returns.
     let urls = ["/many.md#line-280", "/cats.md#line-2"].map(str::to_owned);
     let scope = SearchScope::Knowledge(Filters::from([(FilterField::SourceUrl, urls.into())]));
     let found = world.retrieve(&Principal::local(), RetrievalQuery { scope, ..query("cats sleep") }).await.0;
@@ -94,7 +93,7 @@ async fn a_filter_of_chunks_leaves_out_the_others_of_their_document() {
 }
 
 #[tokio::test]
-async fn a_selection_is_the_only_thing_that_is_searched() {
+async fn a_selected_text_is_searched_instead_of_the_knowledge_base() {
     for name in [MODEL, GATED] {
         let world = World::named(name, FAKE, Fusion::Weighted).await;
         let text = format!("dogs bark {}\r\n\r\ncats 🙂 purr {}", "loud ".repeat(150), "soft ".repeat(150));
@@ -106,14 +105,14 @@ async fn a_selection_is_the_only_thing_that_is_searched() {
         assert_eq!(passages.len(), 2);
         assert!(passages[0].text.starts_with("cats 🙂 purr") && passages[0].lines == Some((3, 3)));
         for passage in passages {
-            let (start, end) = passage.chars.expect("a place in the selection");
+            let (start, end) = passage.chars.expect("a passage of a selection has its characters");
             let quoted: String = text.chars().take(end as usize).skip(start as usize).collect();
             assert_eq!(quoted, passage.text);
         }
-        // The gate is open, even for a model whose cosines it knows.
+        // The relevance gate does not apply, even with the model it is calibrated for.
         assert!(found.is_relevant);
-        let told = [(StageName::Retrieval, 2), (StageName::Reranking, 2)];
-        assert_eq!(names_and_counts(&stages), told);
+        let expected = [(StageName::Retrieval, 2), (StageName::Reranking, 2)];
+        assert_eq!(names_and_counts(&stages), expected);
         let text: Arc<str> = text.into();
         let limited = RetrievalQuery {
             scope: SearchScope::Selection(text.clone()),
@@ -129,15 +128,15 @@ async fn a_selection_is_the_only_thing_that_is_searched() {
             let found = world.retrieve(&Principal::local(), near).await.0;
             assert_eq!((found.passages.len(), found.is_relevant), (expected, expected > 0), "{threshold}");
         }
-        assert_eq!(world.ask("purr").await.candidates, 3, "nothing of it was written");
+        assert_eq!(world.ask("purr").await.candidates, 3, "the selection is not indexed");
     }
 }
 
 #[tokio::test]
-async fn a_selection_is_searched_where_the_knowledge_base_is_empty() {
+async fn a_selected_text_is_searched_though_the_knowledge_base_is_empty() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     let empty = HybridRetriever::new(
-        Library::new(Knowledge::in_memory()).catalog(),
+        TestCatalog::new().catalog(),
         Arc::new(EmbeddedIndex::in_memory(MODEL).unwrap()),
         Arc::clone(&world.embedder) as Arc<dyn Embedder>,
         Fusion::Weighted,
@@ -151,10 +150,10 @@ async fn a_selection_is_searched_where_the_knowledge_base_is_empty() {
 }
 
 #[tokio::test]
-async fn a_question_finds_what_was_filed_before_it() {
+async fn a_question_finds_a_document_stored_before_it() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     for number in 1..4 {
-        world.library.put("birds.md", &[&format!("birds sing {number}")]).await;
+        world.catalog.put("birds.md", &[&format!("birds sing {number}")]).await;
         let found = world.ask("birds").await;
         let texts: Vec<_> = found.passages.iter().map(|hit| hit.passage.text.as_str()).collect();
         assert!(texts.contains(&&*format!("birds sing {number}")), "{texts:?}");
@@ -162,31 +161,32 @@ async fn a_question_finds_what_was_filed_before_it() {
 }
 
 #[tokio::test]
-async fn a_question_finds_what_was_filed_first_of_all() {
+async fn a_question_finds_the_first_document_of_an_empty_index() {
     let world = World::empty(MODEL, FAKE, Fusion::Weighted).await;
     assert_eq!(world.ask("birds").await.candidates, 0);
-    world.library.put("birds.md", &["birds sing"]).await;
+    world.catalog.put("birds.md", &["birds sing"]).await;
     assert_eq!(world.ask("birds").await.candidates, 1);
 }
 
 #[tokio::test]
-async fn a_question_does_not_wait_for_an_index_that_stays_behind() {
+async fn a_question_does_not_wait_for_an_index_that_is_not_in_sync() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     world.follower.stop().await;
-    assert_eq!(world.ask("purr").await.candidates, 3, "what was there is found");
-    let world = World { retriever: world.retriever.up_to_date(Arc::new(Behind), Duration::ZERO), ..world };
+    assert_eq!(world.ask("purr").await.candidates, 3, "the index is searched as it is");
+    let world =
+        World { retriever: world.retriever.with_index_sync(Arc::new(NeverInSync), Duration::ZERO), ..world };
     assert_eq!(world.ask("purr").await.candidates, 3);
 }
 
 #[tokio::test]
-async fn stages_are_told_as_they_begin_and_end() {
+async fn stages_are_reported_as_they_begin_and_end() {
     let found_and_reranked = [(StageName::Retrieval, 3), (StageName::Reranking, 2)];
     check_stages(Fusion::Weighted, MODEL, None, &found_and_reranked).await;
     check_stages(Fusion::ReciprocalRank, MODEL, None, &found_and_reranked[..1]).await;
 }
 
 #[tokio::test]
-async fn no_reranking_is_told_where_nothing_is_found() {
+async fn no_reranking_is_reported_without_relevant_candidates() {
     let no_candidates = Filters::from([(FilterField::FilePath, ["birds.md".to_owned()].into())]);
     let world = World::new(FAKE, Fusion::Weighted).await;
     let (_, stages) = world
@@ -201,7 +201,7 @@ async fn no_reranking_is_told_where_nothing_is_found() {
     check_stages(Fusion::Weighted, GATED, None, &[(StageName::Retrieval, 3)]).await;
 }
 
-/// Which stages are told of a question that two passages are wanted for.
+/// Checks the stages that are reported for a question with a limit of two passages.
 async fn check_stages(fusion: Fusion, model: &str, threshold: Option<f32>, expected: &[(StageName, usize)]) {
     let world = World::named(model, FAKE, fusion).await;
     let query = RetrievalQuery { limit: 2, threshold, ..query("quartz glows purple") };
@@ -218,7 +218,7 @@ fn names_and_counts(stages: &[Stage]) -> Vec<(StageName, usize)> {
 }
 
 #[tokio::test]
-async fn a_stage_takes_whole_microseconds_as_a_stored_log_keeps_them() {
+async fn the_duration_of_a_stage_is_in_whole_microseconds_like_in_a_stored_log() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     for _ in 0..5 {
         for stage in world.retrieve(&Principal::local(), query("cats")).await.1 {
@@ -232,24 +232,24 @@ async fn a_stage_takes_whole_microseconds_as_a_stored_log_keeps_them() {
 #[tokio::test]
 async fn a_passage_has_no_blank_lines_around_it_and_keeps_its_indentation() {
     let world = World::new(FAKE, Fusion::Weighted).await;
-    world.library.put("birds.md", &["\n \r\n    birds sing\n\n  and fly \n\n"]).await;
-    world.follower.caught_up().await.unwrap();
+    world.catalog.put("birds.md", &["\n \r\n    birds sing\n\n  and fly \n\n"]).await;
+    world.follower.wait_until_searchable().await.unwrap();
     let found = world.ask("birds sing and fly").await;
     assert_eq!(found.passages[0].passage.text, "    birds sing\n\n  and fly");
 }
 
 #[tokio::test]
-async fn a_chunk_that_is_gone_from_the_catalog_is_left_out() {
+async fn a_chunk_that_the_catalog_has_removed_is_excluded() {
     let world = World::new(FAKE, Fusion::Weighted).await;
     world.follower.stop().await;
-    world.library.put("cats.md", &["cats eat"]).await;
+    world.catalog.put("cats.md", &["cats eat"]).await;
     let found = world.ask("cats").await;
     assert!(found.passages.iter().all(|hit| hit.passage.text != "cats sleep"));
     assert_eq!(found.passages.len(), 2);
 }
 
 #[tokio::test]
-async fn a_failed_embedding_is_told_as_such() {
+async fn a_failure_of_the_embedder_is_named_in_the_message() {
     let world = World::new("fake,status=401", Fusion::Weighted).await;
     let failure = world.retriever.retrieve(&Principal::local(), query("cats"), &|_| {}).await.unwrap_err();
     assert!(failure.message.starts_with("embedding the question failed: "), "{failure}");
@@ -258,67 +258,67 @@ async fn a_failed_embedding_is_told_as_such() {
 
 struct World {
     _server: FakeModel,
-    library: Library,
-    follower: Arc<Follower>,
-    embedder: Arc<Named>,
+    catalog: TestCatalog,
+    follower: Arc<IndexFollower>,
+    embedder: Arc<RenamedEmbedder>,
     retriever: HybridRetriever,
 }
 
 impl World {
-    /// Two documents of three chunks, searchable, with a fake model for questions.
+    /// Two documents with three chunks, indexed, and a fake model for questions.
     async fn new(model: &str, fusion: Fusion) -> Self {
         Self::named(MODEL, model, fusion).await
     }
 
-    /// The same, with a name for the model, whichever is asked.
+    /// The same, with another name for the fake model.
     async fn named(name: &str, model: &str, fusion: Fusion) -> Self {
         let world = Self::empty(name, model, fusion).await;
-        world.library.put("cats.md", &["cats sleep", "cats eat"]).await;
-        world.library.put("dogs.md", &["dogs sleep"]).await;
-        world.follower.caught_up().await.expect("a running follower");
+        world.catalog.put("cats.md", &["cats sleep", "cats eat"]).await;
+        world.catalog.put("dogs.md", &["dogs sleep"]).await;
+        world.follower.wait_until_searchable().await.expect("the follower runs");
         world
     }
 
-    /// The same without documents.
+    /// The same, without documents.
     async fn empty(name: &str, model: &str, fusion: Fusion) -> Self {
         let server = FakeModel::start().await;
-        let embedder = RemoteEmbedder::ollama(settings(server.url(), model)).expect("sound settings");
-        let embedder = Arc::new(Named { name: name.to_owned(), embedder });
-        let library = Library::new(Knowledge::in_memory());
+        let embedder = RemoteEmbedder::ollama(settings(server.url(), model)).expect("the settings are valid");
+        let embedder = Arc::new(RenamedEmbedder { name: name.to_owned(), embedder });
+        let catalog = TestCatalog::new();
         let index = Arc::new(EmbeddedIndex::in_memory(MODEL).expect("an index in memory"));
         let follower =
-            Arc::new(Follower::start(library.catalog(), Arc::clone(&index) as Arc<dyn Index>, MODEL));
+            Arc::new(IndexFollower::start(catalog.catalog(), Arc::clone(&index) as Arc<dyn Index>, MODEL));
         let retriever = HybridRetriever::new(
-            library.catalog(),
+            catalog.catalog(),
             index,
             Arc::clone(&embedder) as Arc<dyn Embedder>,
             fusion,
         )
-        .up_to_date(follower.clone(), Duration::MAX);
-        Self { _server: server, library, follower, embedder, retriever }
+        .with_index_sync(follower.clone(), Duration::MAX);
+        Self { _server: server, catalog, follower, embedder, retriever }
     }
 
     async fn ask(&self, text: &str) -> Retrieved {
         self.retrieve(&Principal::local(), query(text)).await.0
     }
 
-    /// What is found, and the stages that were told.
+    /// The result and the reported stages.
     async fn retrieve(&self, who: &Principal, query: RetrievalQuery) -> (Retrieved, Vec<Stage>) {
         let stages = Mutex::new(Vec::new());
-        let tell = |stage| stages.lock().expect("nobody panics with it").push(stage);
-        let found = self.retriever.retrieve(who, query, &tell).await.expect("a sound retriever finds");
-        (found, stages.into_inner().expect("nobody panicked with it"))
+        let on_stage = |stage| stages.lock().expect("the lock is not poisoned").push(stage);
+        let found = self.retriever.retrieve(who, query, &on_stage).await.expect("the retrieval succeeds");
+        (found, stages.into_inner().expect("the lock is not poisoned"))
     }
 }
 
-/// An embedder whose model goes by another name.
-struct Named {
+/// An embedder whose model has another name.
+struct RenamedEmbedder {
     name: String,
     embedder: RemoteEmbedder,
 }
 
 #[async_trait]
-impl Embedder for Named {
+impl Embedder for RenamedEmbedder {
     fn model(&self) -> &str {
         &self.name
     }
@@ -360,11 +360,11 @@ fn settings(base_url: &str, model: &str) -> HttpEmbedderSettings {
     }
 }
 
-/// An index that never catches up.
-struct Behind;
+/// A sync that never completes.
+struct NeverInSync;
 
 #[async_trait]
-impl IndexSync for Behind {
+impl IndexSync for NeverInSync {
     async fn wait_until_searchable(&self) -> Result<(), StorageError> {
         pending().await
     }

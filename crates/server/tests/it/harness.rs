@@ -13,7 +13,7 @@ use providers::{
     BatchLimits, FallbackProvider, HttpEmbedderSettings, HttpProviderSettings, OllamaProvider,
     OpenAiProvider, RemoteEmbedder, RetryLimits,
 };
-use retrieval::{EmbeddedIndex, Follower, Fusion, HybridRetriever};
+use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower};
 use server::{Parts, Patience, Settings};
 use storage::{Knowledge, Memory, MemoryLimits};
 use testing::{FailingCatalog, FailingJournal, FakeModel, PausedClock, ScriptedRetriever};
@@ -281,7 +281,7 @@ impl Setup {
 fn knowledge(catalog: Arc<dyn Catalog>, embedder: Arc<dyn Embedder>) -> server::Knowledge {
     let model = embedder.model().to_owned();
     let index: Arc<dyn Index> = Arc::new(EmbeddedIndex::in_memory(&model).expect("there is memory"));
-    let published = Arc::new(Follower::start(catalog.clone(), index.clone(), model));
+    let published = Arc::new(IndexFollower::start(catalog.clone(), index.clone(), model));
     let ports = ingest::Ports {
         catalog: catalog.clone(),
         embedder: embedder.clone(),

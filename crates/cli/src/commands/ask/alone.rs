@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use bytes::BytesMut;
 use dialects::Encoder;
 use dialects::generation::{self, DeltaEncoder, Encoding};
-use domain::{CancelReason, NewSession, Principal, Rejection, StorageError, TraceId};
+use domain::{CancelReason, IndexSync, NewSession, Principal, Rejection, StorageError, TraceId};
 use engine::{Engine, Reader};
 
 use super::{Answer, Ask, Place};
@@ -28,7 +28,7 @@ impl Alone {
     /// Opens the data folder, and waits until all that is known can be found.
     pub(super) async fn open(settings: &Settings) -> Result<Self, String> {
         let wired = wiring::server(settings, Lasts::Briefly).await?;
-        let caught_up = wired.follower.caught_up().await;
+        let caught_up = wired.follower.wait_until_searchable().await;
         caught_up.map_err(|reason: StorageError| format!("storage: {reason}"))?;
         Ok(Self { wired })
     }

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use domain::{DocumentId, DocumentLocation};
-use retrieval::metrics::Judgements;
+use retrieval::ranking_metrics::Judgements;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

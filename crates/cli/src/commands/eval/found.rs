@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use domain::{DocumentId, Principal, RetrievalQuery, Retriever, SearchScope};
-use retrieval::metrics::{self, Metrics};
+use retrieval::ranking_metrics::{self, RankingMetrics};
 
 use super::collection::Collection;
 
@@ -12,7 +12,7 @@ const PASSAGES: usize = 100;
 
 /// How good it is, and how fast.
 pub(super) struct Measured {
-    pub(super) metrics: Metrics,
+    pub(super) metrics: RankingMetrics,
     /// How many questions the gate lets through.
     pub(super) relevant: usize,
     /// How long the questions took, the fastest first.
@@ -50,11 +50,12 @@ pub(super) async fn all(collection: &Collection, retriever: &dyn Retriever) -> R
         times.push(began.elapsed());
         let found = found.map_err(|failure| format!("{:?}: {}", question.text, failure.message))?;
         relevant += usize::from(found.is_relevant);
-        rankings.push(metrics::documents(found.passages.iter().map(|hit| hit.passage.document)));
+        rankings.push(ranking_metrics::rank_documents(found.passages.iter().map(|hit| hit.passage.document)));
     }
     times.sort_unstable();
     let judged = rankings.iter().zip(collection.judged());
-    let metrics =
-        metrics::measure(judged.map(|(ranking, question)| (ranking.as_slice(), &question.judgements)));
+    let metrics = ranking_metrics::measure(
+        judged.map(|(ranking, question)| (ranking.as_slice(), &question.judgements)),
+    );
     Ok(Measured { metrics, relevant, times })
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{
-    Catalog, Chunk, ChunkKind, Document, Embedder, EmbeddingPriority, Index, Metadata, NewDocument,
-    Principal, SourceKind, StorageError, Timestamp, TokenCounter,
+    Catalog, Chunk, ChunkKind, Document, Embedder, EmbeddingPriority, Index, IndexSync, Metadata,
+    NewDocument, Principal, SourceKind, StorageError, Timestamp, TokenCounter,
 };
 use ingest::chunk::{self, ChunkType, Strategy};
 use ingest::{names, parse};
-use retrieval::{EmbeddedIndex, Follower};
+use retrieval::{EmbeddedIndex, IndexFollower};
 use storage::Knowledge;
 
 use super::collection::Entry;
@@ -91,8 +91,8 @@ impl Library {
     }
 
     async fn publish(&self, model: &str) -> Result<(), StorageError> {
-        let follower = Follower::start(self.catalog(), self.index(), model);
-        follower.caught_up().await?;
+        let follower = IndexFollower::start(self.catalog(), self.index(), model);
+        follower.wait_until_searchable().await?;
         follower.stop().await;
         Ok(())
     }

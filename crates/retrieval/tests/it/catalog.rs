@@ -1,4 +1,4 @@
-//! The real catalog, with documents that are lists of paragraphs, each a chunk on a line of its own.
+//! The real catalog in memory, filled with documents that are lists of paragraphs: each is a chunk and a line.
 
 use std::sync::Arc;
 
@@ -8,48 +8,44 @@ use domain::{
 };
 use storage::Knowledge;
 
-use crate::world::{MODEL, vector};
+use crate::fixtures::{MODEL, vector};
 
-pub(crate) struct Library {
+pub(crate) struct TestCatalog {
     knowledge: Arc<Knowledge>,
 }
 
-impl Library {
-    pub(crate) fn new(knowledge: Knowledge) -> Self {
-        Self { knowledge: Arc::new(knowledge) }
-    }
-
-    pub(crate) fn knowledge(&self) -> &Knowledge {
-        &self.knowledge
+impl TestCatalog {
+    pub(crate) fn new() -> Self {
+        Self { knowledge: Arc::new(Knowledge::in_memory()) }
     }
 
     pub(crate) fn catalog(&self) -> Arc<dyn Catalog> {
         Arc::clone(&self.knowledge) as Arc<dyn Catalog>
     }
 
-    /// Files a document with the vectors of its paragraphs' words.
+    /// Stores a document with the vectors of its paragraphs.
     pub(crate) async fn put(&self, path: &str, paragraphs: &[&str]) -> DocumentId {
         let new = document(path, paragraphs);
         let id = new.document.id;
-        self.knowledge.put(&Principal::local(), vec![new]).await.expect("a sound catalog takes a document");
-        let missing = self.knowledge.unembedded(MODEL, 1000).await.expect("a sound catalog reads");
-        let vectors = missing.into_iter().map(|missing| {
-            let vector = vector(&missing.text);
-            (missing, vector)
+        self.knowledge.put(&Principal::local(), vec![new]).await.expect("the catalog stores a document");
+        let unembedded = self.knowledge.unembedded(MODEL, 1000).await.expect("the catalog is read");
+        let vectors = unembedded.into_iter().map(|chunk| {
+            let vector = vector(&chunk.text);
+            (chunk, vector)
         });
-        self.knowledge.put_vectors(MODEL, vectors.collect()).await.expect("a sound catalog takes vectors");
+        self.knowledge.put_vectors(MODEL, vectors.collect()).await.expect("the catalog stores vectors");
         id
     }
 }
 
-/// A document whose digest is made of its text.
+/// A document whose digest is derived from its text.
 fn document(path: &str, paragraphs: &[&str]) -> NewDocument {
-    let place = DocumentLocation {
+    let location = DocumentLocation {
         collection: "default".to_owned(),
         repo_url: "https://example.org/it".to_owned(),
         file_path: path.to_owned(),
     };
-    let id = place.document();
+    let id = location.document();
     let text: String = paragraphs.iter().map(|paragraph| format!("{paragraph}\n")).collect();
     let mut digest = [0; 32];
     digest[..16].copy_from_slice(Chunk::id(id, "", &text, 0).0.as_bytes());
@@ -71,7 +67,7 @@ fn document(path: &str, paragraphs: &[&str]) -> NewDocument {
     let chunks = chunks.collect();
     let document = Document {
         id,
-        place,
+        place: location,
         source: SourceKind::Api,
         title: path.to_owned(),
         language: None,

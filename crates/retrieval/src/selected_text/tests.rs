@@ -1,20 +1,18 @@
-//! Selections as candidates and passages.
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::fusion::Fusion;
 
-/// All passages of a selection, in the order of a question.
+/// All passages of a selected text, ranked for a question.
 fn passages(text: &str, question: &str) -> Vec<Passage> {
-    let selection = Selection::new(text);
-    let vectors: Vec<Vec<f32>> = selection.texts().map(|_| vec![1.0]).collect();
+    let selection = SelectedText::new(text);
+    let vectors: Vec<Vec<f32>> = selection.chunk_texts().map(|_| vec![1.0]).collect();
     let candidates = selection.candidates(question, &[1.0], &vectors);
     selection.hits(Fusion::Weighted.rank(candidates)).into_iter().map(|hit| hit.passage).collect()
 }
 
 #[test]
-fn the_piece_that_has_the_words_of_the_question_comes_first() {
+fn the_chunk_with_the_words_of_the_question_comes_first() {
     let text =
         ["cats sleep.", "dogs bark.", "birds sing."].map(|words| format!("{words} {}", "x ".repeat(300)));
     let text = text.join("\n\n");
@@ -27,17 +25,17 @@ fn the_piece_that_has_the_words_of_the_question_comes_first() {
 }
 
 #[test]
-fn meaning_counts_beside_words() {
+fn cosines_rank_chunks_without_the_words_of_the_question() {
     let text = format!("{}\n\n{}", "first ".repeat(150), "second ".repeat(120));
-    let selection = Selection::new(&text);
+    let selection = SelectedText::new(&text);
     let candidates = selection.candidates("neither", &[0.0, 1.0], &[vec![1.0, 0.0], vec![0.6, 0.8]]);
-    let places: Vec<_> = candidates.iter().map(|candidate| (candidate.dense, candidate.lexical)).collect();
-    assert_eq!(places, [(Some(1), None), (Some(0), None)]);
+    let ranks: Vec<_> = candidates.iter().map(|candidate| (candidate.dense, candidate.lexical)).collect();
+    assert_eq!(ranks, [(Some(1), None), (Some(0), None)]);
     assert!((candidates[1].cosine.unwrap() - 0.8).abs() < 1e-6);
 }
 
 #[test]
-fn a_passage_of_a_selection_says_so_and_names_no_file() {
+fn a_passage_of_a_selected_text_is_labelled_as_such_and_has_no_file() {
     let passage = &passages("Some words.", "words")[0];
     assert_eq!((passage.title.as_str(), passage.heading()), ("User Selection", Some("Selected Text")));
     assert_eq!(passage.source_url(), "selected_text");
@@ -46,7 +44,7 @@ fn a_passage_of_a_selection_says_so_and_names_no_file() {
 }
 
 #[test]
-fn ids_follow_from_the_content() {
+fn chunk_ids_are_derived_from_the_content() {
     let text = "same words. ".repeat(500);
     let ids =
         |text: &str| passages(text, "words").into_iter().map(|passage| passage.chunk).collect::<Vec<_>>();
@@ -58,7 +56,7 @@ fn ids_follow_from_the_content() {
 
 proptest! {
     #[test]
-    fn every_passage_is_where_it_says(text in "([a-zß🙂あ\u{301}]{1,12}[ .。\\t\r\n]{0,4}){0,600}") {
+    fn every_passage_has_the_characters_and_lines_of_its_text(text in "([a-zß🙂あ\u{301}]{1,12}[ .。\\t\r\n]{0,4}){0,600}") {
         for passage in passages(&text, "a b c") {
             let ((start, end), (first, last)) = (passage.chars.unwrap(), passage.lines.unwrap());
             let until = |chars: u32| text.chars().take(chars as usize).collect::<String>();

@@ -1,25 +1,25 @@
-//! The one loop that takes time in a search by meaning: dot products of a query with many quantized vectors.
-//! In here, and nowhere else in this crate, is `unsafe`: instructions that the processor was asked for first,
-//! on slices whose lengths are checked. Every way gives the same numbers.
+//! Dot products of a query with many quantized vectors, the hot loop of a dense search. This is the only module
+//! of the crate with `unsafe`: AVX2 instructions, after a check that the processor has them, on slices whose
+//! lengths are checked. The AVX2 and the portable kernel give the same numbers.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "AVX2 instructions are only reachable through unsafe functions")
 )]
 
 /// The largest magnitude of a number in a quantized vector.
-pub(crate) const LARGEST: i8 = 127;
+pub(super) const MAX_BYTE: i8 = 127;
 
-/// The largest magnitude of a number in a quantized query, so that no sum of products overflows.
-pub(crate) fn largest_in_query(dimension: usize) -> i16 {
-    let fits = i32::MAX / i32::from(LARGEST) / i32::try_from(dimension.max(1)).unwrap_or(i32::MAX);
+/// The largest magnitude of a number in a quantized query of this dimension: no sum of products overflows.
+pub(super) fn max_query_number(dimension: usize) -> i16 {
+    let fits = i32::MAX / i32::from(MAX_BYTE) / i32::try_from(dimension.max(1)).unwrap_or(i32::MAX);
     i16::try_from(fits).unwrap_or(i16::MAX)
 }
 
-/// One dot product a row. A row is as many signed bytes as the query has numbers.
+/// One dot product for each row. A row has as many signed bytes as the query has numbers.
 ///
 /// # Panics
-/// If the rows are not as many as the products.
-pub(crate) fn dot_products(query: &[i16], rows: &[u8], products: &mut [i32]) {
+/// If `rows` and `products` differ in their number of rows.
+pub(super) fn dot_products(query: &[i16], rows: &[u8], products: &mut [i32]) {
     assert_eq!(rows.len(), query.len() * products.len(), "a row is as long as the query");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -32,11 +32,11 @@ pub(crate) fn dot_products(query: &[i16], rows: &[u8], products: &mut [i32]) {
 
 fn portable(query: &[i16], rows: &[u8], products: &mut [i32]) {
     for (row, product) in rows.chunks_exact(query.len().max(1)).zip(products) {
-        *product = plain(query, row);
+        *product = scalar(query, row);
     }
 }
 
-fn plain(query: &[i16], row: &[u8]) -> i32 {
+fn scalar(query: &[i16], row: &[u8]) -> i32 {
     query.iter().zip(row).map(|(&query, &number)| i32::from(query) * i32::from(number.cast_signed())).sum()
 }
 
@@ -80,7 +80,7 @@ unsafe fn avx2(query: &[i16], rows: &[u8], products: &mut [i32]) {
         let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
         let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b_01_00_11_10>(four));
         let one = _mm_add_epi32(two, _mm_shuffle_epi32::<0b_00_00_00_01>(two));
-        *product = _mm_cvtsi128_si32(one) + plain(&query[whole..], &row[whole..]);
+        *product = _mm_cvtsi128_si32(one) + scalar(&query[whole..], &row[whole..]);
     }
 }
 
@@ -93,15 +93,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_way_gives_the_sums_of_a_plain_loop((query, rows) in case()) {
+        fn every_kernel_gives_the_sums_of_a_plain_loop((query, rows) in case()) {
             let count = rows.len() / query.len();
             let expected: Vec<i64> = rows.chunks(query.len()).map(|row| {
                 let pairs = query.iter().zip(row);
                 pairs.map(|(&query, &number)| i64::from(query) * i64::from(number.cast_signed())).sum()
             }).collect();
-            for way in [dot_products, portable] {
+            for kernel in [dot_products, portable] {
                 let mut products = vec![0; count];
-                way(&query, &rows, &mut products);
+                kernel(&query, &rows, &mut products);
                 prop_assert_eq!(products.into_iter().map(i64::from).collect::<Vec<_>>(), expected.clone());
             }
         }
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn the_largest_numbers_do_not_overflow() {
         for dimension in [1, 384, 1024, 4096] {
-            let query = vec![largest_in_query(dimension); dimension];
-            let rows = vec![(-LARGEST).cast_unsigned(); dimension];
+            let query = vec![max_query_number(dimension); dimension];
+            let rows = vec![(-MAX_BYTE).cast_unsigned(); dimension];
             let mut products = [0];
             dot_products(&query, &rows, &mut products);
-            let expected = -i64::from(query[0]) * i64::from(LARGEST) * i64::try_from(dimension).unwrap();
+            let expected = -i64::from(query[0]) * i64::from(MAX_BYTE) * i64::try_from(dimension).unwrap();
             assert_eq!(i64::from(products[0]), expected);
         }
     }

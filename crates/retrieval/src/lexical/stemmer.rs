@@ -1,18 +1,19 @@
-//! Endings of English words, so that `parsers` finds `parsed` and `parsing`. Rough on purpose: no dictionary,
-//! only what measurably helps; words in other scripts stay as they are.
+//! A light stemmer for English: removes the endings of plurals and verb forms, so that `parse` finds `parses`,
+//! `parsed` and `parsing`. It has no dictionary and only the rules that measurably help. Words of other scripts
+//! stay unchanged.
 
-/// Cuts the ending of a lower-case word.
+/// Removes the ending of a lower-case word.
 pub(crate) fn stem(word: &mut String) {
     if !word.is_ascii() {
         return;
     }
-    cut_plural(word);
+    remove_plural(word);
     if word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-        cut_verb(word);
+        remove_verb_ending(word);
     }
 }
 
-fn cut_plural(word: &mut String) {
+fn remove_plural(word: &mut String) {
     let length = word.len();
     if length <= 3 {
         return;
@@ -28,24 +29,24 @@ fn cut_plural(word: &mut String) {
     }
 }
 
-fn cut_verb(word: &mut String) {
+fn remove_verb_ending(word: &mut String) {
     let length = word.len();
     if length > 5 && word.ends_with("ing") {
         word.truncate(length - 3);
-        cut_doubled(word);
+        remove_doubled_consonant(word);
         if word.len() > 3 && word.ends_with('e') {
             word.pop();
         }
     } else if length > 4 && word.ends_with("ed") {
         word.truncate(length - 2);
-        cut_doubled(word);
+        remove_doubled_consonant(word);
     } else if length > 4 && word.ends_with('e') {
         word.pop();
     }
 }
 
-/// `stopp` is `stop`, but `pass` is no `pas`.
-fn cut_doubled(word: &mut String) {
+/// `stopp` becomes `stop`, but `pass` stays.
+fn remove_doubled_consonant(word: &mut String) {
     if let [_, .., before, last] = word.as_bytes()
         && word.len() > 3
         && before == last
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_of_a_word_meet_in_one_stem() {
+    fn forms_of_a_word_have_one_stem() {
         for (forms, expected) in [
             (&["parse", "parses", "parsed", "parsing"][..], "pars"),
             (&["query", "queries"], "query"),
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn short_words_and_other_scripts_stay_as_they_are() {
+    fn short_words_and_other_scripts_stay_unchanged() {
         for word in ["is", "gas", "bus", "ring", "red", "the", "größes", "данные", "日本", ""] {
             check(word, word);
         }

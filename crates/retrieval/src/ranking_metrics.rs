@@ -1,34 +1,33 @@
-//! How good a ranking is, measured as BEIR does: graded judgements with linear gain, averaged over all
-//! questions that have a judgement. Pure; whoever asks the questions brings the rankings.
+//! Quality of rankings, measured as BEIR does: graded judgements with linear gain, averaged over all questions
+//! that have a judgement.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// Averages over questions, each 0 to 1.
+/// Averages over questions, each from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Metrics {
-    /// How many questions had a judgement.
+pub struct RankingMetrics {
+    /// Questions that have a judgement.
     pub questions: u32,
-    /// How near the first ten are to the best order there could be.
+    /// Normalized discounted cumulative gain of the first ten documents.
     pub ndcg_at_10: f64,
-    /// How many of the relevant documents are among the first ten.
+    /// Share of the relevant documents that are among the first ten.
     pub recall_at_10: f64,
-    /// How many are among the first hundred.
+    /// Share of the relevant documents that are among the first hundred.
     pub recall_at_100: f64,
-    /// One divided by the place of the first relevant document; 0 if it is beyond the tenth.
+    /// Reciprocal rank of the first relevant document; 0 if it is beyond the tenth.
     pub mrr_at_10: f64,
 }
 
-/// What is known to be relevant to a question: documents with their grades. 0 is irrelevant, as is everything
-/// that has no grade.
+/// The documents judged for a question, with their grades. Grade 0 is irrelevant, as is a document without one.
 pub type Judgements<D> = HashMap<D, u32>;
 
-/// Averages over rankings, best document first, each with its question's judgements. A question without any
-/// does not count.
+/// Metrics of rankings, best document first, each with its question's judgements. A question without
+/// judgements does not count.
 pub fn measure<'a, D: Eq + Hash + 'a>(
     rankings: impl IntoIterator<Item = (&'a [D], &'a Judgements<D>)>,
-) -> Metrics {
-    let mut metrics = Metrics::default();
+) -> RankingMetrics {
+    let mut metrics = RankingMetrics::default();
     for (ranking, judgements) in rankings.into_iter().filter(|(_, judgements)| !judgements.is_empty()) {
         metrics.questions += 1;
         metrics.ndcg_at_10 += ndcg(ranking, judgements, 10);
@@ -44,8 +43,8 @@ pub fn measure<'a, D: Eq + Hash + 'a>(
     metrics
 }
 
-/// Documents in the order of their best chunks.
-pub fn documents<D: Copy + Eq + Hash>(of_chunks: impl IntoIterator<Item = D>) -> Vec<D> {
+/// A ranking of documents from a ranking of chunks: each document ranks where its best chunk does.
+pub fn rank_documents<D: Copy + Eq + Hash>(of_chunks: impl IntoIterator<Item = D>) -> Vec<D> {
     let mut seen = HashSet::new();
     of_chunks.into_iter().filter(|document| seen.insert(*document)).collect()
 }
@@ -53,15 +52,15 @@ pub fn documents<D: Copy + Eq + Hash>(of_chunks: impl IntoIterator<Item = D>) ->
 fn ndcg<D: Eq + Hash>(ranking: &[D], judgements: &Judgements<D>, depth: usize) -> f64 {
     let mut ideal: Vec<u32> = judgements.values().copied().collect();
     ideal.sort_unstable_by(|left, right| right.cmp(left));
-    let best = discounted(ideal.into_iter().take(depth));
-    if best == 0.0 {
+    let ideal_gain = discounted_gain(ideal.into_iter().take(depth));
+    if ideal_gain == 0.0 {
         return 0.0;
     }
-    discounted(ranking.iter().take(depth).map(|document| grade(judgements, document))) / best
+    discounted_gain(ranking.iter().take(depth).map(|document| grade(judgements, document))) / ideal_gain
 }
 
-fn discounted(grades: impl Iterator<Item = u32>) -> f64 {
-    grades.zip(2_u32..).map(|(grade, place)| f64::from(grade) / f64::from(place).log2()).sum()
+fn discounted_gain(grades: impl Iterator<Item = u32>) -> f64 {
+    grades.zip(2_u32..).map(|(grade, position)| f64::from(grade) / f64::from(position).log2()).sum()
 }
 
 fn recall<D: Eq + Hash>(ranking: &[D], judgements: &Judgements<D>, depth: usize) -> f64 {
@@ -71,9 +70,9 @@ fn recall<D: Eq + Hash>(ranking: &[D], judgements: &Judgements<D>, depth: usize)
 }
 
 fn reciprocal_rank<D: Eq + Hash>(ranking: &[D], judgements: &Judgements<D>, depth: usize) -> f64 {
-    let mut places = ranking.iter().take(depth).zip(1_u32..);
-    let first = places.find(|(document, _)| grade(judgements, document) > 0);
-    first.map_or(0.0, |(_, place)| 1.0 / f64::from(place))
+    let mut positions = ranking.iter().take(depth).zip(1_u32..);
+    let first = positions.find(|(document, _)| grade(judgements, document) > 0);
+    first.map_or(0.0, |(_, position)| 1.0 / f64::from(position))
 }
 
 fn grade<D: Eq + Hash>(judgements: &Judgements<D>, document: &D) -> u32 {
@@ -85,19 +84,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_questions_computed_by_hand() {
+    fn metrics_of_three_questions_equal_those_computed_by_hand() {
         // Ideal order b (2), a (1), c (1): 2 + 1/log2(3) + 1/2. Found a, x, b: 1 + 2/2.
         let first = (vec!["a", "x", "b"], judgements(&[("a", 1), ("b", 2), ("c", 1), ("x", 0)]));
         let first_ndcg = 2.0 / (2.0 + 1.0 / 3_f64.log2() + 0.5);
         // The relevant one is eleventh.
         let beyond = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "y"];
         let second = (beyond.to_vec(), judgements(&[("y", 1)]));
-        // Nobody judged this one.
+        // Not judged.
         let third = (vec!["z"], judgements(&[]));
 
         let questions = [first, second, third];
         let measured = measure(questions.iter().map(|(ranking, judgements)| (&ranking[..], judgements)));
-        let expected = Metrics {
+        let expected = RankingMetrics {
             questions: 2,
             ndcg_at_10: first_ndcg / 2.0,
             recall_at_10: (2.0 / 3.0) / 2.0,
@@ -108,15 +107,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_judged_and_nothing_relevant_are_zero() {
-        assert_eq!(measure::<&str>([]), Metrics::default());
+    fn metrics_without_judgements_or_relevant_documents_are_zero() {
+        assert_eq!(measure::<&str>([]), RankingMetrics::default());
         let irrelevant = judgements(&[("a", 0)]);
-        assert_eq!(measure([(&["a"][..], &irrelevant)]), Metrics { questions: 1, ..Metrics::default() });
+        assert_eq!(
+            measure([(&["a"][..], &irrelevant)]),
+            RankingMetrics { questions: 1, ..RankingMetrics::default() }
+        );
     }
 
     #[test]
-    fn a_document_stands_where_its_best_chunk_does() {
-        assert_eq!(documents(["b", "a", "b", "c", "a"]), ["b", "a", "c"]);
+    fn a_document_ranks_where_its_best_chunk_does() {
+        assert_eq!(rank_documents(["b", "a", "b", "c", "a"]), ["b", "a", "c"]);
     }
 
     fn judgements(grades: &[(&'static str, u32)]) -> Judgements<&'static str> {

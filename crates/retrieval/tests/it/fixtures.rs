@@ -1,4 +1,4 @@
-//! Chunks for tests, and how they are searched for.
+//! Chunks, queries and short forms of index calls.
 
 use domain::{Candidate, CatalogChanges, ChunkId, DocumentId, Index, IndexQuery, IndexedChunk, Principal};
 use retrieval::EmbeddedIndex;
@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 pub(crate) const MODEL: &str = "model";
 
-/// Numbers in a vector.
 const DIMENSION: usize = 16;
 
 pub(crate) fn document(number: u32) -> DocumentId {
@@ -22,7 +21,7 @@ pub(crate) fn tenant(name: &str) -> Principal {
     Principal { tenant: name.to_owned() }
 }
 
-/// A chunk of the local tenant in a document of its own, with the vector of its words.
+/// A chunk of the local tenant in a document of its own, with the vector of its text.
 pub(crate) fn chunk(number: u32, text: &str) -> IndexedChunk {
     IndexedChunk {
         who: Principal::local(),
@@ -37,7 +36,7 @@ pub(crate) fn chunk(number: u32, text: &str) -> IndexedChunk {
     }
 }
 
-/// Of length one, as an embedder's.
+/// A vector of length one, like an embedder's.
 pub(crate) fn vector(text: &str) -> Vec<f32> {
     let mut vector = fake_vector(text, DIMENSION);
     let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
@@ -45,7 +44,7 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
     vector
 }
 
-/// Takes in the next revision.
+/// Applies the next revision.
 pub(crate) async fn apply(
     index: &EmbeddedIndex,
     removed: Vec<(Principal, ChunkId)>,
@@ -55,11 +54,11 @@ pub(crate) async fn apply(
     index
         .apply(CatalogChanges { revision, more: false, removed, added })
         .await
-        .expect("sound changes are taken in");
+        .expect("the index applies valid changes");
 }
 
-/// A search of the local tenant by words and by meaning.
-pub(crate) fn question(text: &str) -> IndexQuery {
+/// A lexical and dense query of the local tenant.
+pub(crate) fn query(text: &str) -> IndexQuery {
     IndexQuery {
         who: Principal::local(),
         text: text.to_owned(),
@@ -69,13 +68,12 @@ pub(crate) fn question(text: &str) -> IndexQuery {
     }
 }
 
-/// What is found, by words first.
-pub(crate) async fn found(index: &EmbeddedIndex, search: IndexQuery) -> Vec<Candidate> {
-    index.search(search).await.expect("a sound index is searched")
+pub(crate) async fn search(index: &EmbeddedIndex, query: IndexQuery) -> Vec<Candidate> {
+    index.search(query).await.expect("the index answers a valid query")
 }
 
-/// What words find.
-pub(crate) async fn found_by_words(index: &EmbeddedIndex, text: &str) -> Vec<ChunkId> {
-    let candidates = found(index, IndexQuery { vector: None, ..question(text) }).await;
+/// The chunks of a lexical search.
+pub(crate) async fn search_lexical(index: &EmbeddedIndex, text: &str) -> Vec<ChunkId> {
+    let candidates = search(index, IndexQuery { vector: None, ..query(text) }).await;
     candidates.into_iter().map(|candidate| candidate.chunk).collect()
 }

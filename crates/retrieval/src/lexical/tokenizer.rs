@@ -1,39 +1,39 @@
-//! Texts as words, the same for chunks and questions. An identifier is one word and its parts too:
-//! `parseHttpUrl` is found by `parseHttpUrl`, by `http` and by `urls`. A word is never longer than `LONGEST`.
+//! Splits texts into terms, chunks and questions alike. An identifier is a term itself and so are its parts:
+//! `parseHttpUrl` is found by `parseHttpUrl`, by `http` and by `urls`.
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-use super::stem::stem;
+use super::stemmer::stem;
 
-/// What has more characters than this is no word anybody asks for.
-const LONGEST: usize = 64;
+/// Characters of a word; a longer one gives no term.
+const MAX_WORD_CHARS: usize = 64;
 
-/// The words of a text, in their order, with repetitions.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = String> {
-    text.split(|character: char| !is_in_word(character)).filter(|run| !run.is_empty()).flat_map(of_run)
+/// The terms of a text in order, with repetitions.
+pub(crate) fn terms(text: &str) -> impl Iterator<Item = String> {
+    text.split(|character: char| !is_in_word(character)).filter(|run| !run.is_empty()).flat_map(terms_of_run)
 }
 
-/// [`words`], as tantivy calls for them.
+/// [`terms`] as a tokenizer of tantivy.
 #[derive(Clone)]
-pub(crate) struct Words;
+pub(crate) struct TermTokenizer;
 
-impl Tokenizer for Words {
-    type TokenStream<'a> = WordStream<'a>;
+impl Tokenizer for TermTokenizer {
+    type TokenStream<'a> = TermStream<'a>;
 
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
-        WordStream { words: Box::new(words(text)), token: Token::default() }
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> TermStream<'a> {
+        TermStream { terms: Box::new(terms(text)), token: Token::default() }
     }
 }
 
-pub(crate) struct WordStream<'a> {
-    words: Box<dyn Iterator<Item = String> + 'a>,
+pub(crate) struct TermStream<'a> {
+    terms: Box<dyn Iterator<Item = String> + 'a>,
     token: Token,
 }
 
-impl TokenStream for WordStream<'_> {
+impl TokenStream for TermStream<'_> {
     fn advance(&mut self) -> bool {
-        let Some(word) = self.words.next() else { return false };
-        self.token.text = word;
+        let Some(term) = self.terms.next() else { return false };
+        self.token.text = term;
         self.token.position = self.token.position.wrapping_add(1);
         true
     }
@@ -51,29 +51,29 @@ fn is_in_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// A run of letters, digits and underscores: its parts, before them the whole if it has several.
-fn of_run(run: &str) -> Vec<String> {
+/// Terms of a run of letters, digits and underscores: the whole run if it has several parts, then the parts.
+fn terms_of_run(run: &str) -> Vec<String> {
     let parts = parts(run);
-    let mut words = Vec::with_capacity(parts.len() + 1);
+    let mut terms = Vec::with_capacity(parts.len() + 1);
     if parts.len() > 1 && !parts.iter().all(|part| is_unspaced(part)) {
-        words.extend(word(run));
+        terms.extend(term(run));
     }
-    words.extend(parts.into_iter().filter_map(word));
-    words
+    terms.extend(parts.into_iter().filter_map(term));
+    terms
 }
 
-/// A word as it is compared.
-fn word(text: &str) -> Option<String> {
-    if text.chars().nth(LONGEST).is_some() {
+/// A word in lower case, without its ending.
+fn term(text: &str) -> Option<String> {
+    if text.chars().nth(MAX_WORD_CHARS).is_some() {
         return None;
     }
-    let mut word = text.to_lowercase();
-    stem(&mut word);
-    Some(word)
+    let mut term = text.to_lowercase();
+    stem(&mut term);
+    Some(term)
 }
 
-/// Cuts at underscores, between `camelCase` words, between letters and digits, and at every character of a
-/// script that has no spaces.
+/// Splits at underscores, between `camelCase` words, between letters and digits, and at every character of a
+/// script without spaces.
 fn parts(run: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -100,7 +100,7 @@ fn is_boundary(before: char, character: char, mut after: impl Iterator<Item = ch
     if !character.is_uppercase() {
         return false;
     }
-    // `HTTPServer` is `HTTP` and `Server`, but `URLs` is more than one `URL`.
+    // `HTTPServer` is `HTTP` and `Server`, but `URLs` is the plural of `URL`.
     let is_plural = |last: char, end: Option<char>| last == 's' && !end.is_some_and(char::is_lowercase);
     let begins_word = after.next().is_some_and(|next| next.is_lowercase() && !is_plural(next, after.next()));
     !before.is_uppercase() || begins_word
@@ -110,7 +110,7 @@ fn is_unspaced(part: &str) -> bool {
     part.chars().all(has_no_spaces)
 }
 
-/// Chinese and Japanese are written without spaces, so each of their characters counts as a word.
+/// Chinese and Japanese are written without spaces, so each of their characters is a term.
 fn has_no_spaces(character: char) -> bool {
     let kana = '\u{3040}'..='\u{30ff}';
     let ideographs = ['\u{3400}'..='\u{9fff}', '\u{f900}'..='\u{faff}', '\u{20000}'..='\u{3ffff}'];
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_are_words_and_so_are_their_parts() {
+    fn an_identifier_and_its_parts_are_terms() {
         check("parseHttpUrl", &["parsehttpurl", "pars", "http", "url"]);
         check("HTTPServer2", &["httpserver2", "http", "server", "2"]);
         check("snake_case_name", &["snake_case_name", "snak", "case", "name"]);
@@ -136,35 +136,35 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_lower_case_words_without_endings() {
+    fn prose_becomes_lower_case_stems() {
         check("The parsers, parsing: URLs!", &["the", "parser", "pars", "url"]);
         check("Größe_des Straßenschilds", &["größe_des", "größe", "des", "straßenschilds"]);
     }
 
     #[test]
-    fn every_character_of_an_unspaced_script_is_a_word() {
+    fn every_character_of_a_script_without_spaces_is_a_term() {
         check("日本語 parser", &["日", "本", "語", "parser"]);
     }
 
     #[test]
-    fn a_run_that_is_too_long_is_no_word_but_its_parts_are() {
+    fn an_overlong_identifier_gives_only_its_parts() {
         let name = "aVeryLongName".repeat(10);
-        assert!(words(&name).all(|word| word.len() <= 5));
-        assert_eq!(words(&"a".repeat(100_000)).count(), 0);
+        assert!(terms(&name).all(|term| term.len() <= 5));
+        assert_eq!(terms(&"a".repeat(100_000)).count(), 0);
     }
 
     proptest! {
         #[test]
-        fn words_of_any_text_are_short_and_not_empty(text in "\\PC{0,200}") {
-            for word in words(&text) {
-                prop_assert!(!word.is_empty());
+        fn terms_are_short_and_not_empty(text in "\\PC{0,200}") {
+            for term in terms(&text) {
+                prop_assert!(!term.is_empty());
                 // Lower case may have more characters, as in `İ`.
-                prop_assert!(word.chars().count() <= 3 * LONGEST);
+                prop_assert!(term.chars().count() <= 3 * MAX_WORD_CHARS);
             }
         }
     }
 
     fn check(text: &str, expected: &[&str]) {
-        assert_eq!(words(text).collect::<Vec<_>>(), expected, "{text}");
+        assert_eq!(terms(text).collect::<Vec<_>>(), expected, "{text}");
     }
 }
