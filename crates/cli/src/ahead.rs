@@ -179,7 +179,7 @@ impl ReadAhead {
     }
 
     async fn read_together(&self, passages: &[Passage], room: Room) -> Result<Ahead, Trouble> {
-        let request = Arc::new(engine::about(passages.to_vec()));
+        let request = Arc::new(engine::passages_request(passages.to_vec()));
         let failed = |failure: Failure| Trouble::Lasting(failure.to_string());
         match self.model.read_ahead(request, room).await.map_err(failed)? {
             Ahead::Never => Err(Trouble::Lasting("this model reads each prompt as a whole".to_owned())),

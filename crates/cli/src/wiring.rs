@@ -9,7 +9,7 @@ mod members;
 use std::sync::Arc;
 
 use domain::{Clock, History, Journal, Retriever, Sessions, WhenNothingFound};
-use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
+use engine::{AnswerSettings, Engine, Limits, Ports, Providers, RewriteMode};
 use ingest::Pipeline;
 use providers::HealthCheckedProvider;
 use retrieval::IndexFollower;
@@ -102,20 +102,20 @@ fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: A
     let (journal, sessions, history) = history;
     let ports = Ports { journal, sessions, history, retriever, clock: Arc::new(SystemClock) };
     let generation = &settings.generation;
-    let answering = Answering {
+    let answering = AnswerSettings {
         temperature: generation.temperature,
         context_tokens: generation.context_tokens,
         #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1")]
-        least_share: generation.least_share as f32,
+        min_cosine_share: generation.least_share as f32,
         when_nothing_found: match generation.when_nothing_found {
             NothingFoundPolicy::Dialect => None,
             NothingFoundPolicy::Answer => Some(WhenNothingFound::Answer),
             NothingFoundPolicy::SaySo => Some(WhenNothingFound::SaySo),
         },
-        rewriting: match generation.rewriting {
-            RewritingKind::Rule => Rewriting::Rule,
-            RewritingKind::Model => Rewriting::Model,
-            RewritingKind::Off => Rewriting::Off,
+        rewrite_mode: match generation.rewriting {
+            RewritingKind::Rule => RewriteMode::Rule,
+            RewritingKind::Model => RewriteMode::Model,
+            RewritingKind::Off => RewriteMode::Off,
         },
     };
     Engine::new(ports, providers, limits(settings), answering)

@@ -1,78 +1,79 @@
-//! Whether the configured providers would answer, and what they answer could be kept.
+//! Health of the providers and of storage.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{Failure, ProviderStatus, StorageError, Timestamp};
+use domain::{Failure, ProviderStatus, StorageError, StorageErrorKind};
 use futures::future::{join, join_all};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::Engine;
 
-/// How long an answer of the providers is good for, so that being asked often costs them nothing.
-const FRESH: Duration = Duration::from_secs(2);
+/// How long a result of the providers' health checks is reused, so that frequent health requests cost them nothing.
+const CACHE_TTL: Duration = Duration::from_secs(2);
 
-/// How long storage may take to show that it works.
-const STORAGE: Duration = Duration::from_secs(2);
+/// Upper bound on the health check of storage.
+const STORAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Each configured provider by name, and why it would not answer if it would not.
+/// The result of each configured provider's health check, by the provider's name.
 pub type ProviderHealth = BTreeMap<String, Result<(), Failure>>;
 
-/// What was last heard of the providers.
+/// The last result of the providers' health checks.
 #[derive(Default)]
-pub(crate) struct Health {
-    last: Mutex<Option<(Instant, Heard)>>,
+pub(crate) struct HealthCache {
+    last: Mutex<Option<(Instant, ProviderChecks)>>,
 }
 
-/// What the providers said of themselves, and what that makes of the order in which they are asked.
 #[derive(Clone)]
-struct Heard {
+struct ProviderChecks {
     named: ProviderHealth,
-    order: Result<(), Failure>,
+    default_order: Result<(), Failure>,
 }
 
 impl Engine {
-    /// Whether each of the providers would answer.
+    /// Checks each configured provider. Results are at most two seconds old.
     pub async fn provider_health(&self) -> ProviderHealth {
-        self.hear().await.named
+        self.check_providers().await.named
     }
 
-    /// How those stand together who are asked where nobody is named.
-    pub async fn order_health(&self) -> (Result<(), Failure>, ProviderStatus) {
-        (self.hear().await.order, self.shared.providers.order().status())
+    /// Checks the default order, which answers prompts that name no provider: it is healthy if one of its providers is.
+    /// The result is at most two seconds old; the status is current.
+    pub async fn default_order_health(&self) -> (Result<(), Failure>, ProviderStatus) {
+        (self.check_providers().await.default_order, self.shared.providers.default_order().status())
     }
 
-    /// Asks the providers; one look at a time.
-    async fn hear(&self) -> Heard {
+    /// The status of each configured provider by name, without a call to any.
+    pub fn provider_statuses(&self) -> BTreeMap<String, ProviderStatus> {
+        let named = self.shared.providers.named().iter();
+        named.map(|(name, provider)| (name.clone(), provider.status())).collect()
+    }
+
+    /// Checks whether new prompts could be stored now. Fails after two seconds without an answer.
+    pub async fn storage_health(&self) -> Result<(), StorageError> {
+        let health = timeout(STORAGE_TIMEOUT, self.shared.ports.journal.health()).await;
+        health.unwrap_or_else(|_| {
+            let seconds = STORAGE_TIMEOUT.as_secs();
+            Err(StorageError::new(
+                StorageErrorKind::Busy,
+                format!("storage does not answer within {seconds} s"),
+            ))
+        })
+    }
+
+    /// Runs the health checks, unless the cached result is fresh. The lock is held meanwhile, so that concurrent health
+    /// requests share one round of checks.
+    async fn check_providers(&self) -> ProviderChecks {
         let mut last = self.shared.health.last.lock().await;
-        if let Some((_, heard)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return heard.clone();
+        if let Some((_, checks)) = last.as_ref().filter(|(at, _)| at.elapsed() < CACHE_TTL) {
+            return checks.clone();
         }
         let providers = &self.shared.providers;
         let named = providers.named();
-        let answers = join_all(named.values().map(|provider| provider.health()));
-        let (answers, order) = join(answers, providers.order().health()).await;
-        let heard = Heard { named: named.keys().cloned().zip(answers).collect(), order };
-        *last = Some((Instant::now(), heard.clone()));
-        heard
-    }
-
-    /// Whether new prompts could be kept now.
-    pub async fn storage_health(&self) -> Result<(), StorageError> {
-        let late =
-            || Err(StorageError::other(format!("storage does not answer within {} s", STORAGE.as_secs())));
-        timeout(STORAGE, self.shared.ports.journal.health()).await.unwrap_or_else(|_| late())
-    }
-
-    /// The time by the engine's clock.
-    pub fn now(&self) -> Timestamp {
-        self.shared.ports.clock.now()
-    }
-
-    /// What is known of each configured provider without asking it.
-    pub fn provider_standings(&self) -> BTreeMap<String, ProviderStatus> {
-        let named = self.shared.providers.named().iter();
-        named.map(|(name, provider)| (name.clone(), provider.status())).collect()
+        let results = join_all(named.values().map(|provider| provider.health()));
+        let (results, default_order) = join(results, providers.default_order().health()).await;
+        let checks = ProviderChecks { named: named.keys().cloned().zip(results).collect(), default_order };
+        *last = Some((Instant::now(), checks.clone()));
+        checks
     }
 }

@@ -1,63 +1,75 @@
-//! The prompts that run on this node.
+//! The prompts that run on this node: one task, one log writer and any number of readers each.
+
+mod cancel;
+pub(crate) mod log;
+pub(crate) mod prompt;
+pub(crate) mod reader;
+pub(crate) mod task;
+pub(crate) mod writer;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::PromptId;
+use domain::{Principal, PromptId};
 
-use crate::live::Live;
+use crate::running::prompt::RunningPrompt;
 
-/// Running prompts, the oldest first: ids sort by the time they were made.
+/// The registry of running prompts, oldest first: ids sort by creation time.
 #[derive(Default)]
-pub(crate) struct Running {
-    state: Mutex<State>,
+pub(crate) struct RunningPrompts {
+    registry: Mutex<Registry>,
 }
 
 #[derive(Default)]
-struct State {
+struct Registry {
     closed: bool,
-    prompts: BTreeMap<PromptId, Arc<Live>>,
+    prompts: BTreeMap<PromptId, Arc<RunningPrompt>>,
 }
 
-impl Running {
-    /// Adds a prompt; false once closed.
-    pub(crate) fn add(&self, live: &Arc<Live>) -> bool {
-        let mut state = self.state();
-        if !state.closed {
-            state.prompts.insert(live.prompt, live.clone());
+impl RunningPrompts {
+    /// Adds a prompt. False if the registry is closed.
+    pub(crate) fn insert(&self, prompt: &Arc<RunningPrompt>) -> bool {
+        let mut registry = self.registry();
+        if !registry.closed {
+            registry.prompts.insert(prompt.id, prompt.clone());
         }
-        !state.closed
+        !registry.closed
     }
 
-    pub(crate) fn remove(&self, prompt: PromptId) {
-        self.state().prompts.remove(&prompt);
+    pub(crate) fn remove(&self, id: PromptId) {
+        self.registry().prompts.remove(&id);
     }
 
-    pub(crate) fn get(&self, prompt: PromptId) -> Option<Arc<Live>> {
-        self.state().prompts.get(&prompt).cloned()
+    pub(crate) fn get(&self, id: PromptId) -> Option<Arc<RunningPrompt>> {
+        self.registry().prompts.get(&id).cloned()
+    }
+
+    /// The running prompt with this id if it belongs to the principal.
+    pub(crate) fn get_of(&self, principal: &Principal, id: PromptId) -> Option<Arc<RunningPrompt>> {
+        self.get(id).filter(|prompt| prompt.principal == *principal)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.state().prompts.len()
+        self.registry().prompts.len()
     }
 
-    /// All of them, the oldest first.
-    pub(crate) fn all(&self) -> Vec<Arc<Live>> {
-        self.state().prompts.values().cloned().collect()
+    /// All running prompts, oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<RunningPrompt>> {
+        self.registry().prompts.values().cloned().collect()
     }
 
-    /// Takes no more; gives out those that still run.
-    pub(crate) fn close(&self) -> Vec<Arc<Live>> {
-        self.state().closed = true;
+    /// Refuses further prompts, and returns those that still run.
+    pub(crate) fn close(&self) -> Vec<Arc<RunningPrompt>> {
+        self.registry().closed = true;
         self.all()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.state().closed
+        self.registry().closed
     }
 
-    /// Every change of the state is whole before anything can panic, so a poisoned lock is still good.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Every change under the lock is complete before anything can panic, so a poisoned lock is still sound.
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -93,7 +93,7 @@ async fn storage(engine: Engine) -> State {
 }
 
 async fn order(engine: &Engine, patience: Duration) -> Part {
-    let told = timeout(patience, engine.order_health()).await;
+    let told = timeout(patience, engine.default_order_health()).await;
     told.map_or_else(|_| late(), |(health, standing)| provider(health, &standing))
 }
 
@@ -102,7 +102,7 @@ const PROVIDERS: &str = "providers.";
 
 async fn providers(engine: &Engine, patience: Duration) -> Vec<(String, Part)> {
     let mut told = timeout(patience, engine.provider_health()).await.unwrap_or_default();
-    let parts = engine.provider_standings().into_iter().map(|(name, standing)| {
+    let parts = engine.provider_statuses().into_iter().map(|(name, standing)| {
         // Where one of them takes its time, what is known of the others is told all the same.
         let health = told.remove(&name).or_else(|| standing.health.clone());
         (format!("{PROVIDERS}{name}"), health.map_or_else(late, |health| provider(health, &standing)))

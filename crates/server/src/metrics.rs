@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::response::Response;
 use dialects::failure_code;
 use domain::{PromptStatus, ProviderStatus, StageName};
-use engine::{Histogram, ModelTotals, Totals};
+use engine::{EngineMetrics, Histogram, ModelMetrics};
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -49,18 +49,18 @@ impl Refused {
 /// All metrics as they are now.
 pub(crate) async fn text(app: &App) -> String {
     let mut page = Page::default();
-    let totals = app.engine.totals();
+    let totals = app.engine.metrics();
     answers(&mut page, &totals);
     prompts(&mut page, &totals, app.refused.totals());
     finding(&mut page, &totals);
     sessions(&mut page, &totals, app).await;
-    providers(&mut page, &app.engine.provider_standings());
+    providers(&mut page, &app.engine.provider_statuses());
     page.into_text()
 }
 
 /// How models answer.
-fn answers(page: &mut Page, totals: &Totals) {
-    let mut histograms = |name, help, of: fn(&ModelTotals) -> &Histogram| {
+fn answers(page: &mut Page, totals: &EngineMetrics) {
+    let mut histograms = |name, help, of: fn(&ModelMetrics) -> &Histogram| {
         page.family(name, Kind::Histogram, help);
         for ((provider, model), totals) in &totals.models {
             page.histogram(&[("provider", provider), ("model", model)], of(totals), Unit::Seconds);
@@ -74,7 +74,7 @@ fn answers(page: &mut Page, totals: &Totals) {
     histograms(
         "gen_ai_server_time_per_output_token_seconds",
         "From one token of an answer to the next, on average over the answer.",
-        |totals| &totals.between_tokens,
+        |totals| &totals.inter_token,
     );
     histograms("gen_ai_server_request_duration_seconds", "From a prompt to its end.", |totals| {
         &totals.request
@@ -82,7 +82,7 @@ fn answers(page: &mut Page, totals: &Totals) {
     let (mut tokens, mut paces) = (BTreeMap::<_, u64>::new(), BTreeMap::new());
     for ((provider, _), totals) in &totals.models {
         *tokens.entry(&**provider).or_default() += totals.tokens;
-        paces.extend(totals.pace.map(|pace| (&**provider, pace)));
+        paces.extend(totals.tokens_per_second.map(|pace| (&**provider, pace)));
     }
     page.family("wellspring_tokens_total", Kind::Counter, "Tokens of answers.");
     tokens.into_iter().for_each(|(provider, tokens)| page.sample(&[("provider", provider)], tokens));
@@ -91,7 +91,7 @@ fn answers(page: &mut Page, totals: &Totals) {
 }
 
 /// How prompts end, and what is refused.
-fn prompts(page: &mut Page, totals: &Totals, refused: BTreeMap<&'static str, u64>) {
+fn prompts(page: &mut Page, totals: &EngineMetrics, refused: BTreeMap<&'static str, u64>) {
     page.family("wellspring_prompts_total", Kind::Counter, "Prompts that have ended.");
     for (outcome, count) in &totals.outcomes {
         let outcome = match outcome {
@@ -117,11 +117,11 @@ fn prompts(page: &mut Page, totals: &Totals, refused: BTreeMap<&'static str, u64
         Kind::Histogram,
         "From a client's cancel to the end of its prompt.",
     );
-    page.histogram(&[], &totals.cancels, Unit::Seconds);
+    page.histogram(&[], &totals.cancel_latency, Unit::Seconds);
 }
 
 /// How long finding takes.
-fn finding(page: &mut Page, totals: &Totals) {
+fn finding(page: &mut Page, totals: &EngineMetrics) {
     page.family(
         "wellspring_retrieval_seconds",
         Kind::Histogram,
@@ -138,7 +138,7 @@ fn finding(page: &mut Page, totals: &Totals) {
 }
 
 /// What there is now.
-async fn sessions(page: &mut Page, totals: &Totals, app: &App) {
+async fn sessions(page: &mut Page, totals: &EngineMetrics, app: &App) {
     page.family("wellspring_active_streams", Kind::Gauge, "Prompts that run.");
     page.sample(&[], app.engine.running_prompts());
     page.family("wellspring_active_sessions", Kind::Gauge, "Sessions in which prompts may be asked.");

@@ -140,7 +140,7 @@ async fn embed_the_rest(pipeline: Arc<Pipeline>) {
 }
 
 async fn keep_house(engine: Engine, retention: Duration) {
-    engine.keep_house(retention).await;
+    engine.run_maintenance(retention).await;
 }
 
 /// Says what to do while no provider answers, and none will by itself: a model that loads asks to wait.

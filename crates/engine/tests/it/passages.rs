@@ -6,7 +6,7 @@ use domain::{
     Ask, CancelReason, Citation, Failure, FailureKind, FinishReason, Outcome, Passage, RetrievedPassages,
     Stage, StageName, Step, WhenNothingFound,
 };
-use engine::{Answering, Reader};
+use engine::{AnswerSettings, Reader};
 use testing::{ScriptedRetriever, passage};
 
 use crate::world::{Store, World, answering, ask, end_of, limits, read_all, text_of};
@@ -103,7 +103,7 @@ async fn passages_far_behind_the_best_one_are_found_and_not_given() {
 }
 
 /// Which of four passages the model is given.
-async fn given_of_four(least_share: f32) -> Vec<String> {
+async fn given_of_four(min_cosine_share: f32) -> Vec<String> {
     let scored = |title: &str, score| Passage { score, ..passage(title, SESSIONS) };
     let retriever = ScriptedRetriever::finding(vec![
         scored("a", 0.7),
@@ -111,7 +111,7 @@ async fn given_of_four(least_share: f32) -> Vec<String> {
         scored("c", 0.69),
         scored("d", 0.66),
     ]);
-    let behaviour = Answering { least_share, ..answering() };
+    let behaviour = AnswerSettings { min_cosine_share, ..answering() };
     let mut world = World::answering(Store::memory().finding(&Arc::new(retriever)), limits(), behaviour);
     let session = world.session().await;
     let mut reader = world.ask(session, "When does a session expire?", None).await.expect("it is admitted");
@@ -177,7 +177,7 @@ async fn whoever_wants_is_told_in_a_fixed_sentence_and_no_model_is_asked() {
         (WhenNothingFound::SaySo, Some(WhenNothingFound::Answer), true),
         (WhenNothingFound::Answer, None, true),
     ] {
-        let behaviour = Answering { when_nothing_found: setting, ..answering() };
+        let behaviour = AnswerSettings { when_nothing_found: setting, ..answering() };
         let mut world = World::answering(Store::memory(), limits(), behaviour);
         let session = world.session().await;
         let asked = Ask { when_nothing_found: dialect, ..ask(session, "why?", None) };

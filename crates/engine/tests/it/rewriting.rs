@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{
     Ask, Event, Failure, FailureKind, ModelEvent, OnDisconnect, SearchScope, Stage, StageName, Step, Usage,
 };
-use engine::{Answering, Rewriting};
+use engine::{AnswerSettings, RewriteMode};
 use testing::{ScriptedCall, ScriptedRetriever, passage};
 use tokio::time::Instant;
 
@@ -40,12 +40,12 @@ impl Told {
 /// Asks questions in one session, the last of them in a scope, and tells of the last.
 async fn converse(
     retriever: ScriptedRetriever,
-    rewriting: Rewriting,
+    rewrite_mode: RewriteMode,
     questions: &[&str],
     scope: SearchScope,
 ) -> Told {
     let retriever = Arc::new(retriever);
-    let behaviour = Answering { rewriting, ..answering() };
+    let behaviour = AnswerSettings { rewrite_mode, ..answering() };
     let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
     let session = world.session().await;
     let mut told = None;
@@ -72,7 +72,7 @@ fn finding() -> ScriptedRetriever {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_question_goes_on_from_is_looked_for_too_and_the_log_tells() {
-    let told = converse(finding(), Rewriting::Rule, &[FIRST, SECOND], SearchScope::default()).await;
+    let told = converse(finding(), RewriteMode::Rule, &[FIRST, SECOND], SearchScope::default()).await;
     assert_eq!((told.query.as_str(), told.rewritten()), (REWRITTEN, Some(REWRITTEN)));
     assert_eq!(told.asked, (SECOND.to_owned(), 1), "the model is asked what was asked");
     let names: Vec<_> = told.log[1..5]
@@ -108,26 +108,26 @@ async fn the_sentences_that_are_kept_of_a_long_passage_are_about_what_it_goes_on
 #[tokio::test(start_paused = true)]
 async fn nothing_is_rewritten_where_that_would_not_help() {
     let selection = || SearchScope::Selection("A selection.".into());
-    for (what, retriever, rewriting, questions, scope) in [
+    for (what, retriever, rewrite_mode, questions, scope) in [
         (
             "it stands alone",
             finding(),
-            Rewriting::Rule,
+            RewriteMode::Rule,
             &[FIRST, "What is a log?"][..],
             SearchScope::default(),
         ),
-        ("there is no conversation", finding(), Rewriting::Rule, &[SECOND], SearchScope::default()),
+        ("there is no conversation", finding(), RewriteMode::Rule, &[SECOND], SearchScope::default()),
         (
             "nothing could be found",
             ScriptedRetriever::nothing(),
-            Rewriting::Rule,
+            RewriteMode::Rule,
             &[FIRST, SECOND],
             SearchScope::default(),
         ),
-        ("a selection is asked about", finding(), Rewriting::Rule, &[FIRST, SECOND], selection()),
-        ("it is switched off", finding(), Rewriting::Off, &[FIRST, SECOND], SearchScope::default()),
+        ("a selection is asked about", finding(), RewriteMode::Rule, &[FIRST, SECOND], selection()),
+        ("it is switched off", finding(), RewriteMode::Off, &[FIRST, SECOND], SearchScope::default()),
     ] {
-        let told = converse(retriever, rewriting, questions, scope).await;
+        let told = converse(retriever, rewrite_mode, questions, scope).await;
         assert_eq!((told.rewritten(), told.has_stage()), (None, false), "{what}");
         assert_eq!(&told.query, questions.last().unwrap(), "{what}");
     }
@@ -136,7 +136,7 @@ async fn nothing_is_rewritten_where_that_would_not_help() {
 /// What is looked for when the model is to rewrite, and the test plays it.
 async fn rewritten_by(play: impl FnOnce(ScriptedCall)) -> Told {
     let retriever = Arc::new(finding());
-    let behaviour = Answering { rewriting: Rewriting::Model, ..answering() };
+    let behaviour = AnswerSettings { rewrite_mode: RewriteMode::Model, ..answering() };
     let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
     let session = world.session().await;
     let mut reader = world.ask(session, FIRST, None).await.expect("it is admitted");
@@ -190,7 +190,7 @@ async fn where_the_model_does_not_rewrite_the_rule_does() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_ends_the_round_too() {
     let retriever = Arc::new(finding());
-    let behaviour = Answering { rewriting: Rewriting::Model, ..answering() };
+    let behaviour = AnswerSettings { rewrite_mode: RewriteMode::Model, ..answering() };
     let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
     let session = world.session().await;
     let mut reader = world.ask(session, FIRST, None).await.unwrap();

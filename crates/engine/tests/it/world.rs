@@ -10,7 +10,7 @@ use domain::{
     Ask, Ended, Event, History, Journal, NewSession, OnDisconnect, Principal, Provider, Question, Rejection,
     Retriever, SearchScope, SessionId, SessionPolicy, Sessions, Step, TraceId, WhenNothingFound,
 };
-use engine::{Answering, Engine, Limits, Ports, Providers, Reader, Rewriting};
+use engine::{AnswerSettings, Engine, Limits, Ports, Providers, Reader, RewriteMode};
 use storage::{Memory, MemoryLimits};
 use testing::{PausedClock, ScriptedCalls, ScriptedProvider, ScriptedRetriever};
 
@@ -66,13 +66,13 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-pub(crate) fn answering() -> Answering {
-    Answering {
+pub(crate) fn answering() -> AnswerSettings {
+    AnswerSettings {
         temperature: 0.0,
         context_tokens: 400,
-        least_share: 0.85,
+        min_cosine_share: 0.85,
         when_nothing_found: None,
-        rewriting: Rewriting::Rule,
+        rewrite_mode: RewriteMode::Rule,
     }
 }
 
@@ -85,7 +85,7 @@ impl World {
         Self::at(PausedClock::new(), store, limits)
     }
 
-    pub(crate) fn answering(store: Store, limits: Limits, answering: Answering) -> Self {
+    pub(crate) fn answering(store: Store, limits: Limits, answering: AnswerSettings) -> Self {
         Self::made(PausedClock::new(), store, limits, answering)
     }
 
@@ -93,7 +93,7 @@ impl World {
         Self::made(clock, store, limits, answering())
     }
 
-    fn made(clock: PausedClock, store: Store, limits: Limits, answering: Answering) -> Self {
+    fn made(clock: PausedClock, store: Store, limits: Limits, answering: AnswerSettings) -> Self {
         let (provider, calls) = ScriptedProvider::new("local", "scripted");
         let provider: Arc<dyn Provider> = Arc::new(provider);
         let providers = Providers::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);

@@ -55,5 +55,5 @@ async fn ready(State(app): State<App>) -> Response {
         return json(StatusCode::SERVICE_UNAVAILABLE, health::stopping());
     }
     let parts = app.watch.look_at_readiness(&app.engine).await;
-    json(StatusCode::OK, health::ready(&parts, &app.engine.provider_standings()))
+    json(StatusCode::OK, health::ready(&parts, &app.engine.provider_statuses()))
 }

@@ -134,7 +134,7 @@ async fn collections(State(app): State<App>) -> Result<Response, Refusal> {
 
 async fn query(State(app): State<App>, JsonBody(body): JsonBody) -> Result<Response, Refusal> {
     let request = knowledge::decode_query(&body, app.settings.question_chars)?;
-    let measure = |stage| app.engine.measure_stage(&stage);
+    let measure = |stage| app.engine.record_stage(&stage);
     let found = app.retriever.retrieve(&Principal::local(), request.query.clone(), &measure).await;
     let found = found.map_err(knowledge::not_retrieved)?;
     let documents = documents_of(&app, &found.passages, &request).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Catalog, Embedder, Index, Journal, Provider, Retriever, WhenNothingFound};
-use engine::{Answering, Engine, Limits, Ports, Providers, Rewriting};
+use engine::{AnswerSettings, Engine, Limits, Ports, Providers, RewriteMode};
 use futures::stream;
 use ingest::Pipeline;
 use providers::{
@@ -43,7 +43,7 @@ pub(crate) struct Setup {
     embedder_at: Option<SocketAddr>,
     /// None if passages are those of the documents that were taken in.
     retriever: Option<Arc<dyn Retriever>>,
-    answering: Answering,
+    answering: AnswerSettings,
     providers: Vec<(&'static str, Member)>,
     order: Option<Vec<&'static str>>,
     owner_orders: Vec<(&'static str, Vec<&'static str>)>,
@@ -83,12 +83,12 @@ impl Setup {
             embedding_model: Some("fake".to_owned()),
             embedder_at: None,
             retriever: Some(Arc::new(ScriptedRetriever::nothing())),
-            answering: Answering {
+            answering: AnswerSettings {
                 temperature: 0.0,
                 context_tokens: 1_000,
-                least_share: 0.0,
+                min_cosine_share: 0.0,
                 when_nothing_found: None,
-                rewriting: Rewriting::Rule,
+                rewrite_mode: RewriteMode::Rule,
             },
             providers: Vec::new(),
             order: None,

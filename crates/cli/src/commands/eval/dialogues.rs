@@ -117,7 +117,7 @@ pub(super) async fn measure(
 async fn judge(asked: &Asked, retriever: &dyn Retriever) -> Result<Verdict, String> {
     let Asked { said, document, kind, conversation } = asked;
     let began = Instant::now();
-    let rewritten = engine::standalone(&said.question, conversation);
+    let rewritten = engine::rewrite_by_rule(&said.question, conversation);
     let rewriting = began.elapsed();
     let was_rewritten = rewritten.is_some();
     let rewritten = rewritten.as_deref().unwrap_or(&said.question);
