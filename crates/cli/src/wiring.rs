@@ -14,7 +14,7 @@ use ingest::Pipeline;
 use providers::HealthCheckedProvider;
 use retrieval::IndexFollower;
 use server::Parts;
-use storage::{Durability, Durable, DurableSettings, JournalLimits, Memory, MemoryLimits};
+use storage::{Durability, DurableStore, DurableStoreSettings, JournalLimits, MemoryLimits, MemoryStore};
 
 use crate::ahead::ReadAhead;
 use crate::settings::{self, NothingFoundPolicy, ReadingAhead, RewritingKind, Settings, StorageKind};
@@ -83,7 +83,7 @@ fn history(settings: &Settings) -> Result<Kept, String> {
     Ok(match settings.storage.kind {
         StorageKind::Memory => in_memory(settings),
         StorageKind::Sqlite => {
-            let durable = Durable::open(&durable_settings(settings), SystemClock.now());
+            let durable = DurableStore::open(&durable_settings(settings), SystemClock.now());
             let durable = Arc::new(durable.map_err(|error| format!("storage: {error}"))?);
             (durable.clone(), durable.clone(), durable)
         }
@@ -94,7 +94,7 @@ fn history(settings: &Settings) -> Result<Kept, String> {
 fn in_memory(settings: &Settings) -> Kept {
     let storage = &settings.storage;
     let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
-    let memory = Arc::new(Memory::new(limits));
+    let memory = Arc::new(MemoryStore::new(limits));
     (memory.clone(), memory.clone(), memory)
 }
 
@@ -121,9 +121,9 @@ fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: A
     Engine::new(ports, providers, limits(settings), answering)
 }
 
-fn durable_settings(settings: &Settings) -> DurableSettings {
+fn durable_settings(settings: &Settings) -> DurableStoreSettings {
     let storage = &settings.storage;
-    DurableSettings {
+    DurableStoreSettings {
         folder: settings.data_dir.clone(),
         durability: durability(settings),
         journal: JournalLimits { segment_bytes: storage.segment_bytes, journal_bytes: storage.journal_bytes },

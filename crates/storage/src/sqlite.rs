@@ -1,36 +1,38 @@
-//! A SQLite file as this crate uses it: one way to open it, to write, to read, to bring its tables up to date
-//! and to set it aside when it is damaged. What is in the tables is nobody's business here.
+//! One way to use a SQLite file: open, write, read, migrate, checkpoint, and set aside when damaged. Knows
+//! nothing of the tables.
 
 mod checkpoint;
 mod columns;
 mod damage;
 mod database;
+mod error;
 mod migrations;
 
 use std::time::Duration;
 
 pub(crate) use columns::{optional_uuid, uuid};
-pub(crate) use damage::{Fault, set_aside};
-pub(crate) use database::{Database, Lane};
+pub(crate) use damage::set_aside;
+pub(crate) use database::{Database, QueuedConnection};
+pub(crate) use error::storage_error;
 
-/// What a visible event, or a document that was filed, survives.
+/// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of the process.
+    /// The death of the process.
     Process,
-    /// The end of the machine's power, too.
+    /// A power failure, too: writes wait for `fdatasync`.
     Power,
 }
 
-/// A database of ours.
+/// The file and the tables of a database.
 pub(crate) struct Schema {
     /// The file's name in the data folder.
     pub(crate) file: &'static str,
-    /// How long a call waits for somebody else's lock on the file, its time in the queue included: however many
-    /// calls wait, each is told in time.
-    pub(crate) patience: Duration,
-    /// How large the pages of a new file are, in bytes.
+    /// How long a call may wait in the queue and for another process's lock, together. A call that waited longer
+    /// fails, however many calls are queued.
+    pub(crate) busy_timeout: Duration,
+    /// Page size of a new file, in bytes.
     pub(crate) page_size: u32,
-    /// The tables, version by version. A migration, once released, never changes.
+    /// The tables, version by version. A released migration never changes.
     pub(crate) migrations: &'static [&'static str],
 }

@@ -15,7 +15,7 @@ use domain::{Catalog, Clock, Embedder, EmbeddingPriority, Principal, Timestamp};
 use ingest::sources::{Folder, Limits};
 use ingest::{Pipeline, Ports, Report, Settings};
 use models::embedder::BertEmbedder;
-use storage::{Durability, Knowledge};
+use storage::{Durability, SqliteCatalog};
 
 use wordless::Wordless;
 
@@ -74,7 +74,7 @@ struct Reading {
     folder: PathBuf,
 }
 
-fn read(catalog: &Arc<Knowledge>, embedder: Arc<dyn Embedder>, folder: &Path) -> Reading {
+fn read(catalog: &Arc<SqliteCatalog>, embedder: Arc<dyn Embedder>, folder: &Path) -> Reading {
     let ports = Ports { catalog: catalog.clone(), embedder, clock: Arc::new(WallClock), published: None };
     Reading { pipeline: Pipeline::new(ports, Settings::default()), folder: folder.to_owned() }
 }
@@ -97,8 +97,8 @@ async fn measure(how: &str, reading: &Reading) -> f64 {
     chunks as f64 / cpu
 }
 
-fn open(folder: &Path) -> Arc<Knowledge> {
-    Arc::new(Knowledge::open(folder, Durability::Process).expect("an empty folder opens"))
+fn open(folder: &Path) -> Arc<SqliteCatalog> {
+    Arc::new(SqliteCatalog::open(folder, Durability::Process).expect("an empty folder opens"))
 }
 
 struct WallClock;

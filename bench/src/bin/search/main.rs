@@ -16,7 +16,7 @@ use domain::{
 };
 use models::embedder::{BertEmbedder, Limits};
 use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower};
-use storage::{Durability, Knowledge};
+use storage::{Durability, SqliteCatalog};
 
 use figures::Figures;
 use prepared::Prepared;
@@ -72,7 +72,8 @@ async fn main() {
 /// Files all chunks and their vectors, and takes them into the index as a server does.
 async fn fill(folder: &Path, synthetic: &Synthetic) {
     let began = Instant::now();
-    let knowledge = Arc::new(Knowledge::open(folder, Durability::Process).expect("the folder is writable"));
+    let knowledge =
+        Arc::new(SqliteCatalog::open(folder, Durability::Process).expect("the folder is writable"));
     let index = Arc::new(EmbeddedIndex::open(&folder.join("index"), MODEL).expect("the folder is writable"));
     for documents in synthetic.documents() {
         knowledge.put(&Principal::local(), documents).await.expect("the catalog takes documents");
@@ -93,7 +94,7 @@ async fn fill(folder: &Path, synthetic: &Synthetic) {
 /// Takes all chunks into the index alone.
 async fn fill_index(folder: &Path, synthetic: &Synthetic) {
     let began = Instant::now();
-    Knowledge::open(folder, Durability::Process).expect("the folder is writable");
+    SqliteCatalog::open(folder, Durability::Process).expect("the folder is writable");
     let index = EmbeddedIndex::open(&folder.join("index"), MODEL).expect("the folder is writable");
     for (revision, added) in (1..).zip(synthetic.indexed()) {
         let changes = CatalogChanges { revision, more: false, removed: Vec::new(), added };
@@ -103,16 +104,16 @@ async fn fill_index(folder: &Path, synthetic: &Synthetic) {
 }
 
 /// Opens what a server opens before it can search.
-async fn start(folder: &Path) -> (Arc<Knowledge>, Arc<EmbeddedIndex>) {
+async fn start(folder: &Path) -> (Arc<SqliteCatalog>, Arc<EmbeddedIndex>) {
     let began = Instant::now();
-    let knowledge = Knowledge::open(folder, Durability::Process).expect("it was just written");
+    let knowledge = SqliteCatalog::open(folder, Durability::Process).expect("it was just written");
     let index = EmbeddedIndex::open(&folder.join("index"), MODEL).expect("it was just written");
     println!("start: catalog and index open after {:.1} ms", began.elapsed().as_secs_f64() * 1000.0);
     (Arc::new(knowledge), Arc::new(index))
 }
 
 struct Bench {
-    knowledge: Arc<Knowledge>,
+    knowledge: Arc<SqliteCatalog>,
     index: Arc<EmbeddedIndex>,
     embedder: Arc<BertEmbedder>,
     /// Whether there is a catalog to get passages from.

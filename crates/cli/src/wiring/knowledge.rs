@@ -33,8 +33,8 @@ impl Knowledge {
     /// Opens the catalog. Other processes may have it open.
     pub(crate) fn open(settings: &Settings) -> Result<Self, String> {
         let catalog = match settings.storage.kind {
-            StorageKind::Memory => storage::Knowledge::in_memory(),
-            StorageKind::Sqlite => storage::Knowledge::open(&settings.data_dir, durability(settings))
+            StorageKind::Memory => storage::SqliteCatalog::in_memory(),
+            StorageKind::Sqlite => storage::SqliteCatalog::open(&settings.data_dir, durability(settings))
                 .map_err(|reason: StorageError| format!("storage: {reason}"))?,
             StorageKind::Postgres => unreachable!("settings refuse what is not built"),
         };

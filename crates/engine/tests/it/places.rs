@@ -8,7 +8,7 @@ use domain::{
     Batch, Claim, EndedSession, Exchange, History, Journal, NewPrompt, Principal, Prompt, PromptFilter,
     PromptId, RetentionProgress, Run, Session, SessionId, Sessions, StorageError, Timestamp, Turn,
 };
-use storage::{Durability, Durable, DurableSettings, JournalLimits};
+use storage::{Durability, DurableStore, DurableStoreSettings, JournalLimits};
 use tempfile::TempDir;
 
 use crate::world::Store;
@@ -62,13 +62,13 @@ impl OnDisk {
 #[async_trait]
 impl Place for OnDisk {
     fn open(&self, now: Timestamp) -> Store {
-        let settings = DurableSettings {
+        let settings = DurableStoreSettings {
             folder: self.folder.path().to_owned(),
             durability: Durability::Process,
             journal: JournalLimits { segment_bytes: 500, journal_bytes: 2_000 },
             cache_bytes: 10_000,
         };
-        let durable = Durable::open(&settings, now).expect("a sound folder opens");
+        let durable = DurableStore::open(&settings, now).expect("a sound folder opens");
         let mortal = Arc::new(Mortal { durable: Mutex::new(Some(Arc::new(durable))) });
         *self.mortal.lock().expect("sound") = Some(mortal.clone());
         Store::of(mortal)
@@ -96,11 +96,11 @@ impl Place for OnDisk {
 
 /// A store that can die: from then on no call of it returns.
 struct Mortal {
-    durable: Mutex<Option<Arc<Durable>>>,
+    durable: Mutex<Option<Arc<DurableStore>>>,
 }
 
 impl Mortal {
-    async fn durable(&self) -> Arc<Durable> {
+    async fn durable(&self) -> Arc<DurableStore> {
         let durable = self.durable.lock().expect("sound").clone();
         match durable {
             Some(durable) => durable,

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use retrieval::{EmbeddedIndex, Fusion, HybridRetriever};
-use storage::Knowledge;
+use storage::SqliteCatalog;
 use testing::FakeEmbedder;
 
 use crate::world::{Store, World, ask, limits, read_all};
@@ -46,7 +46,7 @@ async fn retriever() -> Arc<dyn Retriever> {
         text,
     };
     let new = NewDocument { document, chunks: vec![chunk], digest: [0; 32], at: Timestamp::from_micros(1) };
-    let catalog = Arc::new(Knowledge::in_memory());
+    let catalog = Arc::new(SqliteCatalog::in_memory());
     catalog.put(&Principal::local(), vec![new]).await.expect("a sound document is filed");
     let changes = catalog.changes_since(0, FakeEmbedder::MODEL, 9).await.expect("a catalog tells");
     let index = EmbeddedIndex::in_memory(FakeEmbedder::MODEL).expect("an index in memory");

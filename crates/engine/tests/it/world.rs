@@ -11,7 +11,7 @@ use domain::{
     Retriever, SearchScope, SessionId, SessionPolicy, Sessions, Step, TraceId, WhenNothingFound,
 };
 use engine::{AnswerSettings, Engine, Limits, Ports, Providers, Reader, RewriteMode};
-use storage::{Memory, MemoryLimits};
+use storage::{MemoryLimits, MemoryStore};
 use testing::{PausedClock, ScriptedCalls, ScriptedProvider, ScriptedRetriever};
 
 /// Times end on odd milliseconds, so that no two deadlines of a test fall together by accident.
@@ -31,7 +31,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn memory() -> Self {
-        let memory = Arc::new(Memory::new(MemoryLimits { bytes: 1 << 24, sessions: 1_000 }));
+        let memory = Arc::new(MemoryStore::new(MemoryLimits { bytes: 1 << 24, sessions: 1_000 }));
         Self::of(memory)
     }
 

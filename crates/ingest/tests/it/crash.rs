@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use domain::{Catalog, Principal};
-use storage::{Durability, Knowledge};
+use storage::{Durability, SqliteCatalog};
 
 use crate::library::{COLLECTION, Library};
 
@@ -26,7 +26,7 @@ async fn a_killed_run_leaves_a_sound_catalog_that_the_next_one_completes() {
     let rounds = if env::var_os("WELLSPRING_SOAK").is_some() { 50 } else { 5 };
     let place = tempfile::tempdir().unwrap();
     for round in 0..rounds {
-        let knowledge = Arc::new(Knowledge::open(place.path(), Durability::Process).unwrap());
+        let knowledge = Arc::new(SqliteCatalog::open(place.path(), Durability::Process).unwrap());
         let library = Library::with(knowledge);
         for number in 0..FILES {
             let text = format!("# Page {number} of round {round}\n\n{}\n", "Some words. ".repeat(300));
@@ -59,7 +59,7 @@ async fn check(library: &Library) {
 }
 
 async fn read_until_killed(folder: &Path, catalog: &Path) {
-    let library = Library::with(Arc::new(Knowledge::open(catalog, Durability::Process).unwrap()));
+    let library = Library::with(Arc::new(SqliteCatalog::open(catalog, Durability::Process).unwrap()));
     let source = ingest::sources::Folder { path: folder.to_owned(), ..library.folder() };
     let tell = |_| println!("\nprogress");
     library.pipeline.read(&Principal::local(), Arc::new(source), COLLECTION, &tell).await.unwrap();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use domain::{Catalog, Principal, StoredDocument};
 use ingest::sources::{Folder, Limits, Repository, Source};
 use ingest::{Pipeline, Ports, Progress, Report, Settings, Stopped};
-use storage::Knowledge;
+use storage::SqliteCatalog;
 use tempfile::TempDir;
 use testing::{FakeEmbedder, PausedClock};
 
@@ -19,7 +19,7 @@ pub(crate) const COLLECTION: &str = "default";
 
 /// A knowledge base, and a folder to read into it.
 pub(crate) struct Library {
-    pub(crate) knowledge: Arc<Knowledge>,
+    pub(crate) knowledge: Arc<SqliteCatalog>,
     pub(crate) embedder: Arc<FakeEmbedder>,
     pub(crate) pipeline: Pipeline,
     place: TempDir,
@@ -27,10 +27,10 @@ pub(crate) struct Library {
 
 impl Library {
     pub(crate) fn new() -> Self {
-        Self::with(Arc::new(Knowledge::in_memory()))
+        Self::with(Arc::new(SqliteCatalog::in_memory()))
     }
 
-    pub(crate) fn with(knowledge: Arc<Knowledge>) -> Self {
+    pub(crate) fn with(knowledge: Arc<SqliteCatalog>) -> Self {
         let embedder = Arc::new(FakeEmbedder::new());
         let ports = Ports {
             catalog: knowledge.clone(),

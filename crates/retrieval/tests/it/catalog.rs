@@ -6,17 +6,17 @@ use domain::{
     Catalog, Chunk, ChunkKind, Document, DocumentId, DocumentLocation, Metadata, NewDocument, Principal,
     SourceKind, Timestamp,
 };
-use storage::Knowledge;
+use storage::SqliteCatalog;
 
 use crate::fixtures::{MODEL, vector};
 
 pub(crate) struct TestCatalog {
-    knowledge: Arc<Knowledge>,
+    knowledge: Arc<SqliteCatalog>,
 }
 
 impl TestCatalog {
     pub(crate) fn new() -> Self {
-        Self { knowledge: Arc::new(Knowledge::in_memory()) }
+        Self { knowledge: Arc::new(SqliteCatalog::in_memory()) }
     }
 
     pub(crate) fn catalog(&self) -> Arc<dyn Catalog> {

@@ -15,7 +15,7 @@ use providers::{
 };
 use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower};
 use server::{Parts, Patience, Settings};
-use storage::{Knowledge, Memory, MemoryLimits};
+use storage::{MemoryLimits, MemoryStore, SqliteCatalog};
 use testing::{FailingCatalog, FailingJournal, FakeModel, PausedClock, ScriptedRetriever};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -190,10 +190,10 @@ impl Setup {
 
     pub(crate) async fn start(self) -> World {
         let fake = FakeModel::start().await;
-        let memory = Arc::new(Memory::new(MemoryLimits { bytes: 1 << 28, sessions: 10_000 }));
+        let memory = Arc::new(MemoryStore::new(MemoryLimits { bytes: 1 << 28, sessions: 10_000 }));
         let journal = Arc::new(FailingJournal::new(memory.clone()));
         let (routes, embedder) = (self.routes(&fake).await, self.embedder(&fake).await);
-        let catalog = Arc::new(FailingCatalog::new(Arc::new(Knowledge::in_memory())));
+        let catalog = Arc::new(FailingCatalog::new(Arc::new(SqliteCatalog::in_memory())));
         let knowledge = knowledge(catalog.clone(), embedder.clone());
         let ports = Ports {
             journal: journal.clone() as Arc<dyn Journal>,

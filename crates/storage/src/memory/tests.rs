@@ -1,8 +1,11 @@
-//! The store's own bounds and rules.
+//! Bounds and checks of the store in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{FilterField, Filters, MessageId, ModelId, NewSession, Question, SearchScope, TraceId};
+use domain::{
+    Accepted, Ended, Event, FilterField, Filters, MessageId, ModelId, NewSession, Question, SearchScope,
+    Step, TraceId,
+};
 
 use super::*;
 
@@ -29,7 +32,7 @@ fn new_prompt(session: SessionId, filter: &str) -> NewPrompt {
     NewPrompt { accepted: Box::new(accepted), at: NOW, alive_since: Timestamp::MIN, room: true }
 }
 
-async fn ask(memory: &Memory, who: &Principal, session: SessionId, filter: &str) -> PromptId {
+async fn ask(memory: &MemoryStore, who: &Principal, session: SessionId, filter: &str) -> PromptId {
     let claim = memory.claim(who, new_prompt(session, filter)).await.unwrap();
     let Claim::Started(run, _) = claim else { panic!("{claim:?}") };
     let prompt = run.prompt;
@@ -39,8 +42,8 @@ async fn ask(memory: &Memory, who: &Principal, session: SessionId, filter: &str)
 }
 
 #[tokio::test]
-async fn everything_that_a_log_holds_counts() {
-    let (memory, who) = (Memory::new(MemoryLimits { bytes: 1 << 20, sessions: 10 }), Principal::local());
+async fn everything_in_a_log_counts_towards_the_bound() {
+    let (memory, who) = (MemoryStore::new(MemoryLimits { bytes: 1 << 20, sessions: 10 }), Principal::local());
     let session = Session::new(SessionId::new(NOW), NewSession::default(), NOW);
     memory.create(&who, session.clone()).await.unwrap();
     let mut prompts = Vec::new();
@@ -48,14 +51,14 @@ async fn everything_that_a_log_holds_counts() {
         prompts.push(ask(&memory, &who, session.id, &"x".repeat(200_000)).await);
     }
     let kept = async |prompt| memory.read(&who, prompt).await.unwrap().is_some();
-    assert!(!kept(prompts[0]).await, "the oldest is forgotten");
+    assert!(!kept(prompts[0]).await, "the oldest is evicted");
     assert!(kept(prompts[19]).await, "the newest is kept");
     assert!(memory.state().ended_bytes <= 1 << 20);
 }
 
 #[tokio::test]
-async fn the_longest_idle_sessions_make_room() {
-    let (memory, who) = (Memory::new(MemoryLimits { bytes: 1 << 20, sessions: 5 }), Principal::local());
+async fn the_longest_idle_sessions_are_evicted() {
+    let (memory, who) = (MemoryStore::new(MemoryLimits { bytes: 1 << 20, sessions: 5 }), Principal::local());
     let mut ids = Vec::new();
     for n in 0..12 {
         let context = BTreeMap::from([("about".to_owned(), "x".repeat(300_000))]);
@@ -67,12 +70,12 @@ async fn the_longest_idle_sessions_make_room() {
     }
     assert_eq!(memory.find(&who, ids[0]).await.unwrap(), None);
     assert!(memory.find(&who, ids[11]).await.unwrap().is_some());
-    assert_eq!(memory.state().sessions.len(), 3, "three of that size are all there is room for");
+    assert_eq!(memory.state().sessions.len(), 3, "there is room for three sessions of that size");
 }
 
 #[tokio::test]
 async fn a_batch_that_does_not_continue_its_log_is_refused() {
-    let (memory, who) = (Memory::new(MemoryLimits { bytes: 1 << 20, sessions: 5 }), Principal::local());
+    let (memory, who) = (MemoryStore::new(MemoryLimits { bytes: 1 << 20, sessions: 5 }), Principal::local());
     let session = Session::new(SessionId::new(NOW), NewSession::default(), NOW);
     memory.create(&who, session.clone()).await.unwrap();
     let Claim::Started(run, _) = memory.claim(&who, new_prompt(session.id, "f")).await.unwrap() else {

@@ -1,4 +1,4 @@
-//! Columns that are UUIDs.
+//! Columns of UUIDs, which are blobs of 16 bytes.
 
 use rusqlite::Row;
 use uuid::Uuid;

@@ -1,27 +1,29 @@
-//! Brings the tables of a database up to date, version by version.
+//! Migrations of a database's tables, version by version.
 
+use domain::StorageError;
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{Fault, Schema};
+use super::Schema;
+use super::error::storage_error;
 
-/// Runs the migrations that the database does not have yet, each in a transaction of its own.
-pub(super) fn run(schema: &Schema, connection: &mut Connection) -> Result<(), Fault> {
+/// Runs the missing migrations, each in its own transaction. Fails if a newer release has written the database.
+pub(super) fn run(schema: &Schema, connection: &mut Connection) -> Result<(), StorageError> {
     let latest = schema.migrations.len();
     loop {
-        let version = version(connection).map_err(|error| Fault::new(schema.file, &error))?;
+        let version = version(connection).map_err(|error| storage_error(schema.file, error))?;
         if version > latest {
-            return Err(Fault::Other(format!(
+            return Err(StorageError::other(format!(
                 "{}: a newer release has written it (its tables are of version {version}, and this release knows {latest}): \
                  use that release, or a folder of its own for this one (data_dir)",
                 schema.file
             )));
         }
         let Some(migration) = schema.migrations.get(version) else { return Ok(()) };
-        run_one(connection, version, migration).map_err(|error| Fault::new(schema.file, &error))?;
+        run_one(connection, version, migration).map_err(|error| storage_error(schema.file, error))?;
     }
 }
 
-/// Runs the migration that follows a version, unless another process has done so meanwhile.
+/// Runs the migration that follows version `before`, unless another process has run it meanwhile.
 fn run_one(connection: &mut Connection, before: usize, migration: &str) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if version(&transaction)? == before {
@@ -31,7 +33,7 @@ fn run_one(connection: &mut Connection, before: usize, migration: &str) -> rusql
     transaction.commit()
 }
 
-/// Writes what is there already, to see whether it can be done.
+/// Writes the version that is stored already, to check that the database can be written.
 pub(super) fn rewrite_version(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", version(connection)?)
 }
@@ -42,13 +44,15 @@ fn version(connection: &Connection) -> rusqlite::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{durable, knowledge};
+    use domain::StorageErrorKind;
 
-    const SCHEMAS: [&Schema; 2] = [&durable::HISTORY, &knowledge::KNOWLEDGE];
+    use super::*;
+    use crate::{catalog, durable};
+
+    const SCHEMAS: [&Schema; 2] = [&durable::HISTORY_SCHEMA, &catalog::CATALOG_SCHEMA];
 
     #[test]
-    fn a_database_of_every_earlier_version_is_brought_up_to_date_once() {
+    fn a_database_of_every_earlier_version_is_migrated_once() {
         for schema in SCHEMAS {
             for earlier in 0..=schema.migrations.len() {
                 let mut database = Connection::open_in_memory().unwrap();
@@ -69,7 +73,9 @@ mod tests {
         for schema in SCHEMAS {
             let mut database = Connection::open_in_memory().unwrap();
             database.pragma_update(None, "user_version", schema.migrations.len() + 1).unwrap();
-            let Err(Fault::Other(message)) = run(schema, &mut database) else { panic!("it is no damage") };
+            let error = run(schema, &mut database).unwrap_err();
+            assert_eq!(error.kind(), StorageErrorKind::Other, "a newer release is no damage");
+            let message = error.to_string();
             assert!(message.starts_with(schema.file), "{message}");
             assert!(message.contains("newer release") && message.contains("data_dir"), "{message}");
         }

@@ -1,4 +1,4 @@
-//! What every store must do, checked over both.
+//! The contract of the ports, checked over both stores.
 
 mod claims;
 mod history;
@@ -11,7 +11,7 @@ macro_rules! over_both_stores {
             $(#[tokio::test]
             async fn $check() {
                 let limits = storage::MemoryLimits { bytes: 1_000_000, sessions: 1_000 };
-                super::$check(&storage::Memory::new(limits)).await;
+                super::$check(&storage::MemoryStore::new(limits)).await;
             })+
         }
 
@@ -19,7 +19,7 @@ macro_rules! over_both_stores {
         mod durable {
             $(#[tokio::test]
             async fn $check() {
-                let folder = crate::folder::Folder::new();
+                let folder = crate::data_folder::DataFolder::new();
                 super::$check(&folder.open(0)).await;
             })+
         }

@@ -1,27 +1,32 @@
-//! Files that were damaged while nobody ran: what is sound is kept, what is not is set aside and named in the
-//! log, and the store opens.
+//! Files that are damaged between two runs: the store opens with the sound rest, sets damaged files aside and names
+//! them in its log.
 
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use domain::{Claim, EndCause, Ended, Event, History, Journal, PromptStatus, SessionEnd, SessionId, Step};
+use domain::{
+    Claim, EndCause, Ended, Event, History, Journal, PromptStatus, SessionEnd, SessionId, Step,
+    StorageErrorKind,
+};
 use rusqlite::Connection;
-use storage::Durable;
+use storage::DurableStore;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::folder::Folder;
-use crate::world::{Running, ask, claim, done, find, log_of, new_prompt, prompt_of, session, start, who};
+use crate::data_folder::DataFolder;
+use crate::harness::{
+    RunningPrompt, ask, claim, done, find, log_of, new_prompt, prompt_of, session, start, who,
+};
 
-/// What a store says when it opens.
+/// A capture of log lines.
 #[derive(Clone, Default)]
-pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct LogCapture(Arc<Mutex<Vec<u8>>>);
 
-impl Said {
-    /// Hears what is said meanwhile.
-    pub(crate) fn hear<T>(&self, work: impl FnOnce() -> T) -> T {
-        // With nobody else to hear it, what another thread says first would not be heard here either.
+impl LogCapture {
+    /// Captures the log lines that `work` writes on this thread.
+    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        // Without a global subscriber, a callsite that another thread reaches first stays disabled for this one.
         let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(self.clone()).finish();
         tracing::subscriber::with_default(subscriber, work)
@@ -32,7 +37,7 @@ impl Said {
     }
 }
 
-impl Write for Said {
+impl Write for LogCapture {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend(bytes);
         Ok(bytes.len())
@@ -43,7 +48,7 @@ impl Write for Said {
     }
 }
 
-impl<'a> MakeWriter<'a> for Said {
+impl<'a> MakeWriter<'a> for LogCapture {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -51,15 +56,15 @@ impl<'a> MakeWriter<'a> for Said {
     }
 }
 
-fn open(folder: &Folder, seconds: u64) -> (Durable, String) {
-    let said = Said::default();
-    let store = said.hear(|| folder.open(seconds));
-    (store, said.text())
+fn open(folder: &DataFolder, seconds: u64) -> (DurableStore, String) {
+    let log = LogCapture::default();
+    let store = log.during(|| folder.open(seconds));
+    (store, log.text())
 }
 
-/// A folder of a process that died while two prompts ran, and what their readers had seen.
-async fn left_behind() -> (Folder, [Running; 2]) {
-    let folder = Folder::new();
+/// The folder of a process that died while two prompts ran, and the prompts.
+async fn crashed_folder() -> (DataFolder, [RunningPrompt; 2]) {
+    let folder = DataFolder::new();
     let store = folder.open(0);
     let mut running = [
         start(&store, new_prompt(session(&store, 0).await, "one?", 0)).await,
@@ -67,75 +72,75 @@ async fn left_behind() -> (Folder, [Running; 2]) {
     ];
     for round in 0..4 {
         for running in &mut running {
-            running.say(&store, &format!("words of round {round} ")).await;
+            running.append(&store, &format!("words of round {round} ")).await;
         }
     }
     (folder, running)
 }
 
-/// Checks that a log was ended behind some of its events, and tells how many.
-async fn check_that_a_part_is_kept(store: &Durable, running: &Running) -> usize {
-    let log = log_of(store, running.id()).await.expect("it has ended");
+/// Checks that recovery ended a log after a prefix of its events, and returns the length of the prefix.
+async fn recovered_events(store: &DurableStore, running: &RunningPrompt) -> usize {
+    let log = log_of(store, running.id()).await.expect("the prompt has ended");
     let (last, kept) = log.split_last().expect("a log has an end");
-    assert_eq!(kept, &running.log[..kept.len()], "nothing but what was there");
+    assert_eq!(kept, &running.log[..kept.len()], "a prefix of the events");
     let interrupted = Step::Ended(Box::new(Ended::interrupted(EndCause::Recovery)));
     assert_eq!(*last, Event { position: kept.len() as u64, at: last.at, step: interrupted });
     kept.len()
 }
 
-fn aside(folder: &Folder, prefix: &str) -> Vec<PathBuf> {
+fn aside(folder: &DataFolder, prefix: &str) -> Vec<PathBuf> {
     let names =
         folder.names().into_iter().filter(|name| name.starts_with(prefix) && name.contains(".corrupt-"));
     names.map(|name| folder.settings.folder.join(name)).collect()
 }
 
 #[tokio::test]
-async fn a_segment_that_is_cut_anywhere_in_its_last_record_loses_that_record_alone() {
-    let (folder, running) = left_behind().await;
+async fn a_segment_cut_anywhere_in_its_last_frame_loses_that_frame_alone() {
+    let (folder, running) = crashed_folder().await;
     let segment = fs::read(&folder.segments()[0]).unwrap();
-    // Behind the header there are eight records of one size.
-    let last_record = (segment.len() - 8) / 8;
-    for length in segment.len() - last_record..segment.len() {
+    // After the header there are eight frames of one size.
+    let last_frame = (segment.len() - 8) / 8;
+    for length in segment.len() - last_frame..segment.len() {
         let folder = folder.copy();
         fs::write(&folder.segments()[0], &segment[..length]).unwrap();
-        let (store, said) = open(&folder, 9);
-        assert_eq!(check_that_a_part_is_kept(&store, &running[0]).await, running[0].log.len());
-        assert_eq!(check_that_a_part_is_kept(&store, &running[1]).await, running[1].log.len() - 4);
-        assert!(!said.contains("damaged"), "cut at {length}: {said}");
+        let (store, log) = open(&folder, 9);
+        assert_eq!(recovered_events(&store, &running[0]).await, running[0].log.len());
+        assert_eq!(recovered_events(&store, &running[1]).await, running[1].log.len() - 4);
+        assert!(!log.contains("damaged"), "cut at {length}: {log}");
         assert_eq!(aside(&folder, "journal/"), [] as [PathBuf; 0]);
     }
 }
 
 #[tokio::test]
-async fn a_segment_with_random_bytes_in_it_costs_what_was_hit_and_is_set_aside() {
-    let (folder, running) = left_behind().await;
+async fn a_segment_with_random_bytes_loses_the_frames_they_hit_and_is_set_aside() {
+    let (folder, running) = crashed_folder().await;
     let segment = fs::read(&folder.segments()[0]).unwrap();
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     for _ in 0..20 {
         let folder = folder.copy();
         let mut damaged = segment.clone();
-        let at = dice.below(segment.len() - 100);
+        let at = rng.below(segment.len() - 100);
         for byte in &mut damaged[at..at + 1 + at % 20] {
-            *byte ^= 1 + u8::try_from(dice.below(255)).unwrap();
+            *byte ^= 1 + u8::try_from(rng.below(255)).unwrap();
         }
         fs::write(&folder.segments()[0], &damaged).unwrap();
-        let (store, said) = open(&folder, 9);
+        let (store, log) = open(&folder, 9);
         for running in &running {
-            check_that_a_part_is_kept(&store, running).await;
+            recovered_events(&store, running).await;
         }
         let [aside] = &aside(&folder, "journal/")[..] else { panic!("{:?}", folder.names()) };
         assert_eq!(fs::read(aside).unwrap(), damaged);
-        assert!(said.contains("ERROR") && said.contains(aside.to_str().unwrap()), "{said}");
+        assert!(log.contains("ERROR") && log.contains(aside.to_str().unwrap()), "{log}");
         drop(store);
-        let (_, said) = open(&folder, 10);
-        assert!(!said.contains("damaged"), "it is told once: {said}");
+        let (_, log) = open(&folder, 10);
+        assert!(!log.contains("damaged"), "damage is logged once: {log}");
     }
 }
 
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
+/// A linear congruential generator, the same in every run.
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % end
@@ -143,41 +148,38 @@ impl Dice {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_set_aside_with_the_journal_and_a_new_one_begun() {
+async fn a_file_that_is_not_a_database_is_set_aside_with_the_journal() {
     for damage in [&b"this is no database, whatever its name says. "[..], &[0xff; 100]] {
-        let (folder, _) = left_behind().await;
+        let (folder, _) = crashed_folder().await;
         let mut damaged = fs::read(folder.database()).unwrap();
         damaged[..damage.len()].copy_from_slice(damage);
         fs::write(folder.database(), &damaged).unwrap();
         let segment = fs::read(&folder.segments()[0]).unwrap();
 
-        let (store, said) = open(&folder, 9);
+        let (store, log) = open(&folder, 9);
         let [database] = &aside(&folder, "history.db")[..] else { panic!("{:?}", folder.names()) };
         let [journal] = &aside(&folder, "journal/")[..] else { panic!("{:?}", folder.names()) };
         assert_eq!((fs::read(database).unwrap(), fs::read(journal).unwrap()), (damaged, segment));
-        assert!(
-            said.contains(database.to_str().unwrap()) && said.contains(journal.to_str().unwrap()),
-            "{said}"
-        );
+        assert!(log.contains(database.to_str().unwrap()) && log.contains(journal.to_str().unwrap()), "{log}");
         let log = ask(&store, new_prompt(session(&store, 9).await, "why?", 9), "because", done()).await;
         assert_eq!(log_of(&store, prompt_of(&log)).await, Some(log));
     }
 }
 
 #[tokio::test]
-async fn a_database_that_was_cut_is_set_aside() {
-    let (folder, _) = left_behind().await;
+async fn a_truncated_database_is_set_aside() {
+    let (folder, _) = crashed_folder().await;
     let bytes = fs::read(folder.database()).unwrap();
     fs::write(folder.database(), &bytes[..bytes.len() / 2]).unwrap();
-    let (store, said) = open(&folder, 9);
+    let (store, log) = open(&folder, 9);
     let [database] = &aside(&folder, "history.db")[..] else { panic!("{:?}", folder.names()) };
-    assert!(said.contains(database.to_str().unwrap()), "{said}");
+    assert!(log.contains(database.to_str().unwrap()), "{log}");
     session(&store, 9).await;
 }
 
 #[tokio::test]
-async fn damage_that_shows_later_is_an_error_and_the_next_start_sets_the_database_aside() {
-    let folder = Folder::new();
+async fn damage_found_while_running_is_an_error_and_the_next_start_sets_the_database_aside() {
+    let folder = DataFolder::new();
     let store = folder.open(0);
     let session = session(&store, 0).await;
     let log = ask(&store, new_prompt(session, "why?", 0), "because", done()).await;
@@ -186,19 +188,20 @@ async fn damage_that_shows_later_is_an_error_and_the_next_start_sets_the_databas
 
     let store = folder.open(1);
     let error = store.read(&who(), prompt_of(&log)).await.unwrap_err();
+    assert_eq!(error.kind(), StorageErrorKind::Damaged, "{error}");
     assert!(error.to_string().contains("malformed"), "{error}");
-    assert_eq!(find(&store, session).await.prompt_count, 1, "the rest goes on");
+    assert_eq!(find(&store, session).await.prompt_count, 1, "other tables can be read");
     drop(store);
-    let (store, said) = open(&folder, 2);
+    let (store, log) = open(&folder, 2);
     let [database] = &aside(&folder, "history.db")[..] else { panic!("{:?}", folder.names()) };
-    assert!(said.contains(database.to_str().unwrap()), "{said}");
+    assert!(log.contains(database.to_str().unwrap()), "{log}");
     drop(store);
-    let (_, said) = open(&folder, 3);
-    assert!(!said.contains("damaged"), "{said}");
+    let (_, log) = open(&folder, 3);
+    assert!(!log.contains("damaged"), "{log}");
 }
 
-/// Writes nonsense over the first page of a table.
-fn damage_table(folder: &Folder, table: &str) {
+/// Overwrites the first page of a table.
+fn damage_table(folder: &DataFolder, table: &str) {
     let database = Connection::open(folder.database()).unwrap();
     let page = "SELECT rootpage FROM sqlite_schema WHERE name = ?";
     let page: usize = database.query_row(page, [table], |row| row.get(0)).unwrap();
@@ -209,8 +212,8 @@ fn damage_table(folder: &Folder, table: &str) {
 }
 
 #[tokio::test]
-async fn a_running_prompt_whose_beginning_is_damaged_does_not_stop_the_start() {
-    let (folder, [hit, other]) = left_behind().await;
+async fn a_running_prompt_with_an_unreadable_beginning_does_not_prevent_the_start() {
+    let (folder, [hit, other]) = crashed_folder().await;
     let damage = "UPDATE prompts SET accepted = x'0102' WHERE id = ?";
     folder.connect().execute(damage, [hit.id().0.as_bytes()]).unwrap();
     let session_of = "SELECT session FROM prompts WHERE id = ?";
@@ -219,10 +222,10 @@ async fn a_running_prompt_whose_beginning_is_damaged_does_not_stop_the_start() {
         let session = folder.connect().query_row(session_of, [id.as_bytes()], |row| row.get(0));
         SessionId(uuid::Uuid::from_bytes(session.unwrap()))
     });
-    let (store, said) = open(&folder, 9);
-    assert!(said.contains("ERROR") && said.contains(&hit.id().to_string()), "{said}");
+    let (store, log) = open(&folder, 9);
+    assert!(log.contains("ERROR") && log.contains(&hit.id().to_string()), "{log}");
     assert_eq!(log_of(&store, hit.id()).await, None);
-    assert_eq!(check_that_a_part_is_kept(&store, &other).await, other.log.len());
+    assert_eq!(recovered_events(&store, &other).await, other.log.len());
     let in_flight = "SELECT count(*) FROM prompts WHERE status = 'in-flight'";
     assert_eq!(folder.connect().query_row(in_flight, [], |row| row.get(0)), Ok(0));
 

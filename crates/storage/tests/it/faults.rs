@@ -1,5 +1,5 @@
-//! Faults of the machine while a store runs: nothing hangs, what readers were told is what is kept, and when
-//! the fault goes the store goes on by itself.
+//! Faults while a store runs: no call hangs, the stored log is the one that readers saw, and the store recovers by
+//! itself once the fault is gone.
 
 mod disk;
 mod locked;

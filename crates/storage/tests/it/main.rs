@@ -1,22 +1,22 @@
 //! The stores behind the domain's ports.
 #![expect(clippy::unwrap_used, reason = "a check that is shared by tests is a test")]
 
+#[cfg(feature = "sqlite")]
+mod catalog;
 mod contract;
 #[cfg(feature = "sqlite")]
-mod conversations;
+mod conversations_table;
 #[cfg(feature = "sqlite")]
 mod damage;
 #[cfg(feature = "sqlite")]
-mod data_folders;
+mod data_folder;
 #[cfg(feature = "sqlite")]
 mod faults;
+mod harness;
+mod memory_limits;
 #[cfg(feature = "sqlite")]
-mod folder;
+mod released_formats;
 #[cfg(feature = "sqlite")]
-mod knowledge;
-mod memory;
-#[cfg(feature = "sqlite")]
-mod reopening;
+mod restart;
 #[cfg(feature = "sqlite")]
 mod scale;
-mod world;

@@ -1,5 +1,5 @@
-//! Much of everything: it stays bounded, and how long things take is printed.
-//! `WELLSPRING_SOAK` makes it ten times as much.
+//! Many sessions and prompts: memory and files stay bounded, and durations are printed. `WELLSPRING_SOAK` makes it
+//! ten times as many.
 
 use std::env;
 use std::fs;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use domain::{History, Journal, PromptFilter, PromptId, PromptStatus, SessionId, Sessions};
 use rusqlite::{Connection, params};
-use storage::Durable;
+use storage::DurableStore;
 use uuid::Uuid;
 
-use crate::folder::Folder;
-use crate::world::{ask, at, done, log_of, new_prompt, prompt_of, session, start, who};
+use crate::data_folder::DataFolder;
+use crate::harness::{ask, at, done, log_of, new_prompt, prompt_of, session, start, who};
 
 const GROWTH_MIB: u64 = 64;
 
-/// However busy the machine is, what nobody needs is deleted by then.
-const DELETED: Duration = Duration::from_secs(30);
+/// Obsolete segments are deleted within this time even on a busy machine.
+const DELETION_DEADLINE: Duration = Duration::from_secs(30);
 
 const TURNS: u64 = 20;
 
@@ -25,8 +25,8 @@ fn scaled(number: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn ten_thousand_sessions_are_opened_listed_and_read_without_delay() {
-    let folder = Folder::new();
+async fn ten_thousand_sessions_are_opened_listed_and_read_in_bounded_memory() {
+    let folder = DataFolder::new();
     let sessions = scaled(10_000);
     write_sessions(&folder, sessions).await;
     let bytes = fs::metadata(folder.database()).unwrap().len();
@@ -40,10 +40,10 @@ async fn ten_thousand_sessions_are_opened_listed_and_read_without_delay() {
     let growth = resident_mebibytes().saturating_sub(resident);
     println!("memory grew by {growth} MiB");
     assert!(growth < GROWTH_MIB, "{growth} MiB");
-    forget_a_tenth(&store, sessions).await;
+    delete_a_tenth(&store, sessions).await;
 }
 
-async fn check_reads(folder: &Folder, store: &Durable) {
+async fn check_reads(folder: &DataFolder, store: &DurableStore) {
     let ids = |query| -> Vec<Uuid> {
         let database = folder.connect();
         let mut statement = database.prepare(query).unwrap();
@@ -57,7 +57,7 @@ async fn check_reads(folder: &Folder, store: &Durable) {
     for id in sessions.into_iter().map(SessionId) {
         let page = listing.time(store.sessions(&who(), Some(id), 20)).await.unwrap();
         assert!(page.iter().all(|session| session.prompt_count == TURNS));
-        finding.time(store.find(&who(), id)).await.unwrap().expect("it is there");
+        finding.time(store.find(&who(), id)).await.unwrap().expect("the session exists");
         let which = PromptFilter { session: Some(id), status: None };
         let listed = describing.time(store.prompts(&who(), which, 100)).await.unwrap();
         assert_eq!(listed.len() as u64, TURNS);
@@ -80,12 +80,12 @@ async fn check_reads(folder: &Folder, store: &Durable) {
     by_status.print("the newest prompts with a status");
 }
 
-/// Forgets the oldest sessions, and prints how long the slices took.
-async fn forget_a_tenth(store: &Durable, sessions: u64) {
+/// Deletes the oldest sessions, and prints how long the slices took.
+async fn delete_a_tenth(store: &DurableStore, sessions: u64) {
     let mut slices = Times::default();
     let before = at(sessions / 10);
     while slices.time(store.delete_older_than(before)).await.unwrap().more {}
-    println!("forgotten in {} slices", slices.0.len());
+    println!("deleted in {} slices", slices.0.len());
     slices.print("a slice");
     let oldest = store.sessions(&who(), None, usize::MAX >> 1).await.unwrap().pop().unwrap();
     assert!(oldest.last_active_at >= before);
@@ -109,8 +109,8 @@ impl Times {
     }
 }
 
-/// Writes one session through the store, and copies it within the database, a second apart each.
-async fn write_sessions(folder: &Folder, sessions: u64) {
+/// Writes one session through the store, and copies it inside the database, each copy a second later.
+async fn write_sessions(folder: &DataFolder, sessions: u64) {
     let store = folder.open(0);
     let first = session(&store, 0).await;
     for turn in 0..TURNS {
@@ -121,7 +121,7 @@ async fn write_sessions(folder: &Folder, sessions: u64) {
     drop(store);
     let mut database = Connection::open(folder.database()).unwrap();
     let transaction = database.transaction().unwrap();
-    // The first six bytes of an id are the time; as text it has hyphens behind the fourth and the sixth.
+    // The first six bytes of an id are its time; as text it has hyphens after the fourth and the sixth.
     let shifted =
         |id: &str| format!("CAST(unhex(printf('%012x', ?1 + n * 1000)) || substr({id}, 7) AS BLOB)");
     let as_text = |id: &str| {
@@ -164,7 +164,7 @@ async fn write_sessions(folder: &Folder, sessions: u64) {
     transaction.commit().unwrap();
 }
 
-/// Memory that the process has now.
+/// The resident memory of this process.
 fn resident_mebibytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -172,27 +172,27 @@ fn resident_mebibytes() -> u64 {
 }
 
 #[tokio::test]
-async fn a_long_prompt_among_very_many_short_ones_keeps_the_journal_within_its_bound() {
-    let folder = Folder::new();
+async fn a_long_prompt_among_many_short_ones_keeps_the_journal_within_its_bound() {
+    let folder = DataFolder::new();
     let store = folder.open(0);
     let (long_session, short_session) = (session(&store, 0).await, session(&store, 0).await);
     let mut long = start(&store, new_prompt(long_session, "What happened in this hour?", 0)).await;
     let shorts = scaled(100_000);
     let mut largest = 0;
     for number in 0..shorts {
-        // An hour in which it says something every second.
+        // An hour with one batch per second.
         if number % shorts.div_ceil(3_600) == 0 {
-            long.say(&store, "and this ").await;
+            long.append(&store, "and this ").await;
         }
         let mut short = start(&store, new_prompt(short_session, "Briefly?", 0)).await;
-        short.say(&store, &"word ".repeat(50)).await;
+        short.append(&store, &"word ".repeat(50)).await;
         short.end(&store, done(), 0).await;
         if number % 100 == 0 {
             largest = largest.max(check_journal_size(&folder).await);
         }
     }
     println!("{shorts} prompts, and the journal had at most {} KiB", largest >> 10);
-    assert!(largest > folder.settings.journal.segment_bytes, "it was long enough to fill segments");
+    assert!(largest > folder.settings.journal.segment_bytes, "the test fills segments");
     drop(store);
     let began = Instant::now();
     let store = folder.open(1);
@@ -202,8 +202,8 @@ async fn a_long_prompt_among_very_many_short_ones_keeps_the_journal_within_its_b
     assert_eq!((prompt_of(&log), log.len()), (long.id(), long.log.len() + 1));
 }
 
-/// The journal's size on disk; segments that nobody needs are deleted beside everything else, and soon.
-async fn check_journal_size(folder: &Folder) -> u64 {
+/// The journal's size on disk, once obsolete segments have been deleted in the background.
+async fn check_journal_size(folder: &DataFolder) -> u64 {
     let began = Instant::now();
     loop {
         let sizes = folder.segments().into_iter().filter_map(|path| fs::metadata(path).ok());
@@ -211,7 +211,7 @@ async fn check_journal_size(folder: &Folder) -> u64 {
         if bytes <= folder.settings.journal.journal_bytes {
             return bytes;
         }
-        assert!(began.elapsed() < DELETED, "{bytes} bytes");
+        assert!(began.elapsed() < DELETION_DEADLINE, "{bytes} bytes");
         tokio::task::yield_now().await;
     }
 }

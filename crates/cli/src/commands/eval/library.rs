@@ -12,7 +12,7 @@ use domain::{
 use ingest::chunk::{self, ChunkType, Strategy};
 use ingest::{names, parse};
 use retrieval::{EmbeddedIndex, IndexFollower};
-use storage::Knowledge;
+use storage::SqliteCatalog;
 
 use super::collection::Entry;
 
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 256;
 /// A knowledge base. Clones are the same one.
 #[derive(Clone)]
 pub(super) struct Library {
-    catalog: Arc<Knowledge>,
+    catalog: Arc<SqliteCatalog>,
     index: Arc<EmbeddedIndex>,
     /// How many chunks it has.
     pub(super) chunks: usize,
@@ -40,7 +40,7 @@ impl Library {
         let count_tokens = embedder.token_counter().await.map_err(|failure| failure.message)?;
         let index = EmbeddedIndex::in_memory(embedder.model()).map_err(|unusable| unusable.to_string())?;
         let mut library = Self {
-            catalog: Arc::new(Knowledge::in_memory()),
+            catalog: Arc::new(SqliteCatalog::in_memory()),
             index: Arc::new(index),
             chunks: 0,
             took: Duration::ZERO,

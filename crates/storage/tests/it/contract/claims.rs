@@ -1,22 +1,22 @@
-//! Who may run a prompt, under which key, and what becomes of its log.
+//! Claims, idempotency keys and the logs of prompts.
 
 use domain::{CancelReason, Claim, EndCause, FailureKind, NewPrompt, PromptId, PromptStatus, Run};
 
 use super::over_both_stores;
-use crate::world::{
+use crate::harness::{
     Store, ask, at, cancelled, claim, done, failed, find, keyed, log_of, new_prompt, prompt_of, session,
     session_of, start, stranger, who,
 };
 
 over_both_stores! {
     a_claim_is_decided_in_the_documented_order,
-    a_key_joins_its_prompt_running_or_ended_and_in_an_ended_session_too,
+    a_key_joins_its_prompt_also_in_an_ended_session,
     a_key_belongs_to_one_question_of_one_session,
-    a_key_starts_anew_after_what_may_be_retried_and_replays_everything_else,
+    a_key_starts_a_new_prompt_after_a_retryable_end_and_joins_otherwise,
     a_session_runs_one_prompt_at_a_time,
-    a_log_is_read_whole_once_it_has_ended,
-    nothing_is_appended_to_a_prompt_that_does_not_run,
-    nobody_sees_what_another_tenant_has,
+    a_log_can_be_read_once_it_has_ended,
+    appending_to_a_prompt_that_does_not_run_fails,
+    a_tenant_sees_no_sessions_prompts_or_logs_of_another,
 }
 
 fn without_room(mut new: NewPrompt) -> NewPrompt {
@@ -34,33 +34,36 @@ async fn a_claim_is_decided_in_the_documented_order(store: &impl Store) {
     let running = start(store, new_prompt(ended, "and now?", 1)).await;
     store.end(&who(), ended).await.unwrap();
     let outcome = claim(store, without_room(keyed(ended, "what?", "key", 1))).await;
-    assert!(matches!(outcome, Claim::KeyReused), "the key comes before the session's end: {outcome:?}");
+    assert!(matches!(outcome, Claim::KeyReused), "the key is checked before the session's end: {outcome:?}");
     let outcome = claim(store, without_room(keyed(ended, "why?", "key", 1))).await;
     assert!(matches!(outcome, Claim::Joined(id) if id == prompt_of(&log)), "{outcome:?}");
     let outcome = claim(store, without_room(new_prompt(ended, "why?", 1))).await;
-    assert!(matches!(outcome, Claim::SessionEnded), "its end comes before what runs in it: {outcome:?}");
+    assert!(
+        matches!(outcome, Claim::SessionEnded),
+        "the session's end is checked before its running prompt: {outcome:?}"
+    );
     running.end(store, done(), 1).await;
 
     let expired = session(store, 0).await;
     let outcome = claim(store, new_prompt(expired, "why?", 1_000)).await;
-    assert!(matches!(outcome, Claim::SessionEnded), "it was idle too long: {outcome:?}");
+    assert!(matches!(outcome, Claim::SessionEnded), "the session was idle too long: {outcome:?}");
 
     let busy = session(store, 0).await;
     let running = start(store, new_prompt(busy, "why?", 0)).await;
     let outcome = claim(store, without_room(new_prompt(busy, "why?", 5_000))).await;
     assert!(
         matches!(outcome, Claim::SessionBusy(id) if id == running.id()),
-        "what runs keeps a session alive, and comes before room: {outcome:?}"
+        "a running prompt keeps its session alive, and is checked before room: {outcome:?}"
     );
 
     let idle = session(store, 0).await;
     let outcome = claim(store, without_room(new_prompt(idle, "why?", 0))).await;
     assert!(matches!(outcome, Claim::NoRoom), "{outcome:?}");
-    assert_eq!(find(store, idle).await.prompt_count, 0, "nothing came of it");
+    assert_eq!(find(store, idle).await.prompt_count, 0, "no prompt was stored");
     start(store, new_prompt(idle, "why?", 0)).await;
 }
 
-async fn a_key_joins_its_prompt_running_or_ended_and_in_an_ended_session_too(store: &impl Store) {
+async fn a_key_joins_its_prompt_also_in_an_ended_session(store: &impl Store) {
     let session = session(store, 0).await;
     let mut running = start(store, keyed(session, "why?", "key", 0)).await;
     let id = running.id();
@@ -69,7 +72,7 @@ async fn a_key_joins_its_prompt_running_or_ended_and_in_an_ended_session_too(sto
         assert!(matches!(outcome, Claim::Joined(joined) if joined == id), "{outcome:?}");
     };
     joins(1).await;
-    running.say(store, "because").await;
+    running.append(store, "because").await;
     running.end(store, done(), 2).await;
     joins(3).await;
     store.end(&who(), session).await.unwrap();
@@ -88,7 +91,7 @@ async fn a_key_belongs_to_one_question_of_one_session(store: &impl Store) {
     }
 }
 
-async fn a_key_starts_anew_after_what_may_be_retried_and_replays_everything_else(store: &impl Store) {
+async fn a_key_starts_a_new_prompt_after_a_retryable_end_and_joins_otherwise(store: &impl Store) {
     let client = EndCause::Client(CancelReason::UserInitiated);
     for ended in [done(), cancelled(client), failed(FailureKind::Refused), failed(FailureKind::Internal)] {
         let session = session(store, 0).await;
@@ -105,7 +108,10 @@ async fn a_key_starts_anew_after_what_may_be_retried_and_replays_everything_else
         assert_ne!(id, first);
         retry.end(store, done(), 1).await;
         let outcome = claim(store, keyed(session, "why?", "key", 2)).await;
-        assert!(matches!(outcome, Claim::Joined(joined) if joined == id), "the latest counts: {outcome:?}");
+        assert!(
+            matches!(outcome, Claim::Joined(joined) if joined == id),
+            "the latest prompt holds the key: {outcome:?}"
+        );
         let outcome = claim(store, keyed(session, "what?", "key", 2)).await;
         assert!(matches!(outcome, Claim::KeyReused), "{outcome:?}");
     }
@@ -122,22 +128,22 @@ async fn a_session_runs_one_prompt_at_a_time(store: &impl Store) {
     start(store, keyed(session, "what?", "another key", 0)).await;
 }
 
-async fn a_log_is_read_whole_once_it_has_ended(store: &impl Store) {
+async fn a_log_can_be_read_once_it_has_ended(store: &impl Store) {
     let session = session(store, 0).await;
     let mut running = start(store, keyed(session, "why? 🙂", "key", 0)).await;
     let id = running.id();
-    running.say(store, "because of naïve ").await;
-    running.say(store, "日本 things").await;
+    running.append(store, "because of naïve ").await;
+    running.append(store, "日本 things").await;
     assert_eq!(log_of(store, id).await, None, "readers of a running prompt have its live log");
     let log = running.end(store, done(), 3).await;
     for _ in 0..3 {
         assert_eq!(log_of(store, id).await.as_ref(), Some(&log));
     }
     assert_eq!(log_of(store, PromptId::new(at(0))).await, None);
-    assert!(store.mend().await.is_ok(), "nothing is unfinished");
+    assert!(store.mend().await.is_ok(), "there is no unrecorded end");
 }
 
-async fn nothing_is_appended_to_a_prompt_that_does_not_run(store: &impl Store) {
+async fn appending_to_a_prompt_that_does_not_run_fails(store: &impl Store) {
     let session = session(store, 0).await;
     let running = start(store, new_prompt(session, "why?", 0)).await;
     let batch = running.batch("too late");
@@ -152,7 +158,7 @@ async fn nothing_is_appended_to_a_prompt_that_does_not_run(store: &impl Store) {
     assert_eq!(log_of(store, id).await, Some(log));
 }
 
-async fn nobody_sees_what_another_tenant_has(store: &impl Store) {
+async fn a_tenant_sees_no_sessions_prompts_or_logs_of_another(store: &impl Store) {
     let (ours, theirs) = (session(store, 0).await, session_of(store, &stranger(), 0).await);
     let id = prompt_of(&ask(store, keyed(ours, "why?", "key", 0), "because", done()).await);
     assert!(log_of(store, id).await.is_some());

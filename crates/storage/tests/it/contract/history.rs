@@ -1,4 +1,4 @@
-//! What was asked and answered: threads, lists, deletion and retention.
+//! Threads, conversations, lists, deletion and retention.
 
 use std::time::Instant;
 
@@ -8,20 +8,20 @@ use domain::{
 };
 
 use super::over_both_stores;
-use crate::world::{
+use crate::harness::{
     Store, ask, at, cancelled, claim, done, failed, find, keyed, log_of, new_prompt, prompt_of, selected,
     session, start, stranger, who,
 };
 
 over_both_stores! {
     a_prompt_follows_the_last_turn_of_its_session,
-    a_thread_is_walked_along_what_prompts_follow,
-    a_conversation_is_what_was_said_with_what_it_rests_on,
-    a_prompt_is_told_as_it_stands,
-    prompts_are_listed_the_newest_first_by_session_and_by_status,
-    a_deleted_session_is_gone_with_all_that_was_in_it,
+    a_thread_is_walked_along_follows,
+    a_conversation_has_its_exchanges_with_their_passages,
+    a_prompt_is_listed_with_its_current_status_and_counts,
+    prompts_are_listed_newest_first_by_session_and_status,
+    a_deleted_session_is_gone_with_its_prompts_and_logs,
     a_session_with_a_running_prompt_is_not_deleted,
-    what_is_old_is_forgotten_slice_by_slice_and_nothing_else,
+    retention_deletes_old_prompts_and_sessions_slice_by_slice,
 }
 
 fn follows(log: &[domain::Event]) -> Option<PromptId> {
@@ -48,7 +48,7 @@ async fn a_prompt_follows_the_last_turn_of_its_session(store: &impl Store) {
     assert_eq!(follows(&last), Some(prompt_of(&broken)));
 }
 
-async fn a_thread_is_walked_along_what_prompts_follow(store: &impl Store) {
+async fn a_thread_is_walked_along_follows(store: &impl Store) {
     let session = session(store, 0).await;
     let mut logs = Vec::new();
     for number in 0..5 {
@@ -70,7 +70,7 @@ async fn a_thread_is_walked_along_what_prompts_follow(store: &impl Store) {
     assert_eq!(thread, [expected[0].clone(), expected[1].clone(), turn("another way?", "yes")]);
 }
 
-async fn a_conversation_is_what_was_said_with_what_it_rests_on(store: &impl Store) {
+async fn a_conversation_has_its_exchanges_with_their_passages(store: &impl Store) {
     let (one, other) = (session(store, 0).await, session(store, 0).await);
     let client = EndCause::Client(CancelReason::UserInitiated);
     let found = RetrievedPassages { found: 3, in_prompt: vec![selected("🙂", (5, 6), (1, 1))] };
@@ -78,8 +78,8 @@ async fn a_conversation_is_what_was_said_with_what_it_rests_on(store: &impl Stor
     let mut selecting = new_prompt(one, "selected?", 2);
     selecting.accepted.question.scope = SearchScope::Selection("some 🙂 words".into());
     let mut running = start(store, selecting).await;
-    running.note(store, Step::Passages(Box::new(found.clone()))).await;
-    running.say(store, "cut sh").await;
+    running.append_step(store, Step::Passages(Box::new(found.clone()))).await;
+    running.append(store, "cut sh").await;
     said.push(running.end(store, cancelled(client), 3).await);
     ask(store, new_prompt(one, "silent?", 4), "", failed(FailureKind::Died)).await;
     ask(store, new_prompt(other, "elsewhere?", 5), "elsewhere", done()).await;
@@ -87,7 +87,7 @@ async fn a_conversation_is_what_was_said_with_what_it_rests_on(store: &impl Stor
 
     let exchanges = store.conversation(&who(), one, 9).await.unwrap();
     let expected: Vec<_> = said.iter().map(|log| Exchange::of(log).unwrap()).collect();
-    assert_eq!(exchanges, expected, "a pure function of the logs, the oldest first");
+    assert_eq!(exchanges, expected, "a pure function of the logs, oldest first");
     assert_eq!(exchanges[0].turn, turn("plain?", "plain"));
     assert_eq!((exchanges[0].asked_at, &exchanges[0].scope), (at(1), &SearchScope::default()));
     assert_eq!(exchanges[1].turn, turn("selected?", "cut sh"));
@@ -102,10 +102,10 @@ async fn a_conversation_is_what_was_said_with_what_it_rests_on(store: &impl Stor
     assert_eq!(store.conversation(&who(), one, 9).await.unwrap(), []);
 }
 
-async fn a_prompt_is_told_as_it_stands(store: &impl Store) {
+async fn a_prompt_is_listed_with_its_current_status_and_counts(store: &impl Store) {
     let session = session(store, 0).await;
     let mut running = start(store, keyed(session, "why?", "key", 7)).await;
-    let told = async |id| store.prompt(&who(), id).await.unwrap().unwrap();
+    let stored = async |id| store.prompt(&who(), id).await.unwrap().unwrap();
     let mut expected = Prompt {
         id: running.id(),
         session,
@@ -115,17 +115,17 @@ async fn a_prompt_is_told_as_it_stands(store: &impl Store) {
         created_at: at(7),
         token_count: 0,
     };
-    assert_eq!(told(running.id()).await, expected);
-    running.say(store, "a b c").await;
+    assert_eq!(stored(running.id()).await, expected);
+    running.append(store, "a b c").await;
     let id = running.id();
     running.end(store, done(), 8).await;
     expected.status = PromptStatus::Done;
     expected.token_count = 3;
-    assert_eq!(told(id).await, expected);
+    assert_eq!(stored(id).await, expected);
     assert_eq!(store.prompt(&who(), PromptId::new(at(0))).await, Ok(None));
 }
 
-async fn prompts_are_listed_the_newest_first_by_session_and_by_status(store: &impl Store) {
+async fn prompts_are_listed_newest_first_by_session_and_status(store: &impl Store) {
     let (one, other) = (session(store, 0).await, session(store, 0).await);
     let first = prompt_of(&ask(store, new_prompt(one, "1?", 1), "a", done()).await);
     let second = prompt_of(&ask(store, new_prompt(other, "2?", 2), "", failed(FailureKind::Died)).await);
@@ -147,11 +147,11 @@ async fn prompts_are_listed_the_newest_first_by_session_and_by_status(store: &im
     assert_eq!(ids(Some(SessionId::new(at(0))), None, 9).await, []);
 }
 
-async fn a_deleted_session_is_gone_with_all_that_was_in_it(store: &impl Store) {
+async fn a_deleted_session_is_gone_with_its_prompts_and_logs(store: &impl Store) {
     let (deleted, kept) = (session(store, 0).await, session(store, 0).await);
     let gone = prompt_of(&ask(store, keyed(deleted, "why?", "key", 0), "because", done()).await);
     let stays = ask(store, keyed(kept, "why?", "key", 0), "because", done()).await;
-    assert!(log_of(store, gone).await.is_some(), "it was read before, so a cache may have it");
+    assert!(log_of(store, gone).await.is_some(), "the log is read before, so that a cache may have it");
     assert_eq!(store.delete_session(&who(), deleted).await, Ok(true));
     assert_eq!(log_of(store, gone).await, None);
     assert_eq!(store.prompt(&who(), gone).await, Ok(None));
@@ -173,7 +173,7 @@ async fn a_session_with_a_running_prompt_is_not_deleted(store: &impl Store) {
     assert_eq!(store.delete_session(&who(), session).await, Ok(true));
 }
 
-async fn what_is_old_is_forgotten_slice_by_slice_and_nothing_else(store: &impl Store) {
+async fn retention_deletes_old_prompts_and_sessions_slice_by_slice(store: &impl Store) {
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for number in 0..100 {
         let session = session(store, 0).await;
@@ -192,16 +192,20 @@ async fn what_is_old_is_forgotten_slice_by_slice_and_nothing_else(store: &impl S
     let (mut slices, mut expired) = (Vec::new(), Vec::new());
     loop {
         let began = Instant::now();
-        let forgotten = store.delete_older_than(at(500)).await.unwrap();
+        let progress = store.delete_older_than(at(500)).await.unwrap();
         slices.push(began.elapsed());
-        expired.extend(forgotten.expired);
-        assert!(slices.len() < 1_000, "it ends");
-        if !forgotten.more {
+        expired.extend(progress.expired);
+        assert!(slices.len() < 1_000, "retention must end");
+        if !progress.more {
             break;
         }
     }
     expired.sort_unstable();
-    assert_eq!(expired, [vec![0], vec![1; 100]].concat(), "tokens are told of those that nobody has ended");
+    assert_eq!(
+        expired,
+        [vec![0], vec![1; 100]].concat(),
+        "the token counts of sessions that no client had ended"
+    );
     println!("{} slices, the longest {:?}", slices.len(), slices.iter().max().unwrap());
     for (session, prompt) in old {
         assert_eq!(store.find(&who(), session).await, Ok(None));
@@ -217,6 +221,6 @@ async fn what_is_old_is_forgotten_slice_by_slice_and_nothing_else(store: &impl S
     assert!(find(store, through).await.title.is_some());
     let id = running.id();
     let log = running.end(store, done(), 901).await;
-    assert_eq!(log_of(store, id).await, Some(log), "what runs is not old");
+    assert_eq!(log_of(store, id).await, Some(log), "a running prompt is not deleted");
     start(store, keyed(through, "something else?", "key", 902)).await;
 }

@@ -1,26 +1,26 @@
-//! Sessions: what they count, how long they live, how they end.
+//! Sessions: their counts, activity, end and lists.
 
 use std::collections::BTreeMap;
 
 use domain::{CancelReason, EndCause, EndedSession, FailureKind, NewSession, Session, SessionEnd, SessionId};
 
 use super::over_both_stores;
-use crate::world::{
+use crate::harness::{
     Store, ask, at, cancelled, claim, done, failed, find, new_prompt, session, start, stranger, who,
 };
 
 over_both_stores! {
-    a_session_is_kept_as_it_was_made,
-    a_session_that_is_made_again_stays_as_it_is,
+    a_session_is_stored_as_it_was_created,
+    creating_a_session_again_changes_nothing,
     a_session_counts_its_prompts_and_the_tokens_of_those_that_ended,
     the_first_question_is_the_title,
-    whatever_happens_in_a_session_moves_its_activity_forward,
-    touching_wakes_no_session_that_has_ended_or_expired,
-    a_session_ends_once_and_says_what_ran_in_it,
-    sessions_are_listed_page_by_page_the_newest_first,
+    every_prompt_event_moves_the_last_activity_forward,
+    touching_an_ended_or_expired_session_does_nothing,
+    a_session_ends_once_and_returns_its_running_prompt,
+    sessions_are_listed_in_pages_newest_first,
 }
 
-async fn a_session_is_kept_as_it_was_made(store: &impl Store) {
+async fn a_session_is_stored_as_it_was_created(store: &impl Store) {
     let context =
         BTreeMap::from([("branch".to_owned(), "main".to_owned()), (String::new(), "🙂".to_owned())]);
     let new = NewSession { owner: Some("acme/rocket".to_owned()), context };
@@ -30,11 +30,11 @@ async fn a_session_is_kept_as_it_was_made(store: &impl Store) {
     assert_eq!(store.find(&who(), SessionId::new(at(0))).await, Ok(None));
 }
 
-async fn a_session_that_is_made_again_stays_as_it_is(store: &impl Store) {
+async fn creating_a_session_again_changes_nothing(store: &impl Store) {
     let id = session(store, 0).await;
     ask(store, new_prompt(id, "one?", 1), "a b", done()).await;
     let before = find(store, id).await;
-    let owner = Some("somebody else".to_owned());
+    let owner = Some("another owner".to_owned());
     let again = Session::new(id, NewSession { owner, ..NewSession::default() }, at(9));
     store.create(&who(), again.clone()).await.unwrap();
     assert_eq!(find(store, id).await, before);
@@ -52,7 +52,7 @@ async fn a_session_counts_its_prompts_and_the_tokens_of_those_that_ended(store: 
         .await;
     ask(store, new_prompt(session, "three?", 3), "", failed(FailureKind::Died)).await;
     let mut running = start(store, new_prompt(session, "four?", 4)).await;
-    running.say(store, "not yet").await;
+    running.append(store, "not yet").await;
     let counted = find(store, session).await;
     assert_eq!((counted.prompt_count, counted.token_count), (4, 5));
     running.end(store, done(), 5).await;
@@ -68,7 +68,7 @@ async fn the_first_question_is_the_title(store: &impl Store) {
     assert_eq!(find(store, named).await.title, Some("é".repeat(200)));
 }
 
-async fn whatever_happens_in_a_session_moves_its_activity_forward(store: &impl Store) {
+async fn every_prompt_event_moves_the_last_activity_forward(store: &impl Store) {
     let session = session(store, 10).await;
     let last_active = async || find(store, session).await.last_active_at;
     assert_eq!(last_active().await, at(10));
@@ -83,7 +83,7 @@ async fn whatever_happens_in_a_session_moves_its_activity_forward(store: &impl S
     assert_eq!(find(store, session).await.created_at, at(10));
 }
 
-async fn touching_wakes_no_session_that_has_ended_or_expired(store: &impl Store) {
+async fn touching_an_ended_or_expired_session_does_nothing(store: &impl Store) {
     let (ended, expired, running) =
         (session(store, 0).await, session(store, 0).await, session(store, 0).await);
     store.end(&who(), ended).await.unwrap();
@@ -93,10 +93,10 @@ async fn touching_wakes_no_session_that_has_ended_or_expired(store: &impl Store)
     }
     assert_eq!(find(store, ended).await.last_active_at, at(0));
     assert_eq!(find(store, expired).await.last_active_at, at(0));
-    assert_eq!(find(store, running).await.last_active_at, at(2_000), "what runs keeps it alive");
+    assert_eq!(find(store, running).await.last_active_at, at(2_000), "a running prompt keeps it alive");
 }
 
-async fn a_session_ends_once_and_says_what_ran_in_it(store: &impl Store) {
+async fn a_session_ends_once_and_returns_its_running_prompt(store: &impl Store) {
     let (idle, busy) = (session(store, 0).await, session(store, 0).await);
     let running = start(store, new_prompt(busy, "why?", 0)).await;
     let id = running.id();
@@ -110,13 +110,13 @@ async fn a_session_ends_once_and_says_what_ran_in_it(store: &impl Store) {
     assert!(matches!(claim(store, new_prompt(idle, "why?", 1)).await, domain::Claim::SessionEnded));
 }
 
-async fn sessions_are_listed_page_by_page_the_newest_first(store: &impl Store) {
-    let mut made = Vec::new();
+async fn sessions_are_listed_in_pages_newest_first(store: &impl Store) {
+    let mut created = Vec::new();
     for seconds in 0..25 {
-        made.push(session(store, seconds).await);
+        created.push(session(store, seconds).await);
     }
-    made.reverse();
-    start(store, new_prompt(made[3], "why?", 30)).await;
+    created.reverse();
+    start(store, new_prompt(created[3], "why?", 30)).await;
     let (mut listed, mut before) = (Vec::new(), None);
     loop {
         let page = store.sessions(&who(), before, 10).await.unwrap();
@@ -124,7 +124,7 @@ async fn sessions_are_listed_page_by_page_the_newest_first(store: &impl Store) {
         before = Some(last.id);
         listed.extend(page);
     }
-    assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), made);
-    assert_eq!(listed[3], find(store, made[3]).await, "a page tells what the session itself tells");
+    assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), created);
+    assert_eq!(listed[3], find(store, created[3]).await, "a page has the same as the session itself");
     assert!(listed[3].running.is_some());
 }

@@ -1,5 +1,5 @@
-//! File systems of a test's own, small enough to be filled. Mounting one takes the rights of root, or a kernel
-//! that lets everybody have them in a namespace of their own; there the test is run again.
+//! Small file systems to fill. Mounting one needs root, or a kernel with user namespaces: the test runs itself again in a
+//! namespace of its own.
 
 use std::env;
 use std::fs;
@@ -9,10 +9,10 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// What fills a disk.
+/// The file that fills a disk.
 const BALLAST: &str = "ballast";
 
-/// Says that the process is in such a namespace.
+/// The environment variable that marks a process in such a namespace.
 const INSIDE: &str = "WELLSPRING_TEST_MOUNTS";
 
 /// A small file system; it vanishes with its namespace.
@@ -20,8 +20,8 @@ pub(crate) struct Disk {
     folder: TempDir,
 }
 
-/// Runs a test where it can mount things: itself, again, as the only one of a process of its own. True in
-/// there; false outside, once that process has ended well.
+/// Runs a test again in a process and namespace of its own. True in there; false outside, once that process has
+/// succeeded.
 pub(crate) fn may_mount(test: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         return true;
@@ -33,16 +33,16 @@ pub(crate) fn may_mount(test: &str) -> bool {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(
         output.status.success() && out.contains("1 passed"),
-        "{test}, in a namespace in which it may mount a tmpfs (it takes user namespaces):\n{out}\n{err}"
+        "{test}, in a namespace that can mount a tmpfs (this needs user namespaces):\n{out}\n{err}"
     );
     println!("{out}");
     false
 }
 
 impl Disk {
-    /// A disk of so many KiB.
+    /// A disk of this size.
     pub(crate) fn new(kibibytes: u32) -> Self {
-        let disk = Self { folder: tempfile::tempdir().expect("a temporary folder can be made") };
+        let disk = Self { folder: tempfile::tempdir().expect("a temporary folder can be created") };
         mount(&["-t", "tmpfs", "-o", &format!("size={kibibytes}k"), "tmpfs"], disk.path());
         disk
     }
@@ -51,20 +51,20 @@ impl Disk {
         self.folder.path()
     }
 
-    /// Makes it one that cannot be written to, or one that can.
+    /// Remounts the disk read-only or writable.
     pub(crate) fn set_read_only(&self, read_only: bool) {
         mount(&["-o", if read_only { "remount,ro" } else { "remount,rw" }], self.path());
     }
 
-    /// Takes all the room that is left.
+    /// Fills the disk.
     pub(crate) fn fill(&self) {
         let mut ballast = fs::File::create(self.path().join(BALLAST)).expect("a file needs no room");
         while ballast.write_all(&[0; 1024]).is_ok() {}
     }
 
-    /// Gives it back.
+    /// Removes what `fill` wrote.
     pub(crate) fn free(&self) {
-        fs::remove_file(self.path().join(BALLAST)).expect("it was filled");
+        fs::remove_file(self.path().join(BALLAST)).expect("the disk was filled");
     }
 }
 
