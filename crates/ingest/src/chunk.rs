@@ -1,118 +1,110 @@
-//! Cuts a document into chunks, the pieces that are stored, embedded and found. Nothing is lost: the chunks of
-//! the strategy `structure` cover the document exactly, in order and without overlap.
+//! Splits a document into chunks, the unit of storage, embedding and search.
+//!
+//! With the strategy `structure`, a document is [split](split) at its headings and definitions, and parts that
+//! exceed the budget at weaker and weaker [boundaries]; pieces that are too small are [merged](merge) with a
+//! neighbour; the result is [annotated](annotate) with headings, lines and context. The chunks cover the document
+//! in order, without gaps and without overlap.
 
-mod describe;
-mod join;
-mod seams;
+mod annotate;
+mod boundaries;
+mod ids;
+mod merge;
 mod split;
 #[cfg(test)]
 mod tests;
-mod words;
+mod word_windows;
 
 use std::ops::Range;
 
-use crate::Parsed;
+use domain::ChunkKind;
 
-/// A token has seldom more bytes: what has more than the budget in such tokens is too large without counting.
-const MOST_BYTES_A_TOKEN: usize = 16;
+use crate::ParsedDocument;
+pub use ids::with_ids;
 
-/// Bytes of a chunk, unless its budget has room for more text. White space has no tokens, but takes room.
+/// Upper bound on the bytes of an average token. A text with more bytes than the budget allows for such tokens is
+/// too large, which spares counting its tokens.
+const MAX_BYTES_PER_TOKEN: usize = 16;
+
+/// Maximum bytes of a chunk, unless the budget has room for more text. It bounds white space, which has no tokens.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// A piece of a document.
+/// A chunk of a document's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chunk {
-    /// Its bytes in the document.
+pub struct TextChunk {
+    /// Its position in the document, in bytes.
     pub range: Range<usize>,
-    /// The lines its text begins and ends on, counted from 1. White space around it does not count, unless there
-    /// is nothing else.
+    /// The first and last line of its text, counted from 1. White space at its ends is excluded, unless there is
+    /// nothing else.
     pub lines: (u32, u32),
-    /// What it is a piece of; nothing for code.
-    pub chunk_type: Option<ChunkType>,
-    /// The first heading above it, below the title; in code the enclosing type.
+    /// What the chunk is in prose; `None` in code.
+    pub kind: Option<ChunkKind>,
+    /// The topmost heading above it, below the title; in code the enclosing type.
     pub section: Option<String>,
-    /// The second heading above it; in code the enclosing function.
+    /// The heading below that; in code the enclosing function.
     pub subsection: Option<String>,
-    /// The innermost heading or definition that it is in.
+    /// The innermost heading or definition around it.
     pub heading: Option<Heading>,
-    /// What is embedded together with it but is not part of it: the headings above it, without the title, or
-    /// the signatures around it.
+    /// The headings above it, without the title, or the signatures around it. They are embedded with the chunk but
+    /// are not part of its text.
     pub context: String,
 }
 
-/// A heading, or a definition's name.
+/// A heading of prose or the name of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
     /// Its text.
     pub text: String,
-    /// What a link to it ends with, after the `#`; nothing for code.
+    /// The fragment of a link to it; `None` in code.
     pub anchor: Option<String>,
 }
 
-/// What a chunk of prose is.
+/// How documents are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkType {
-    /// A whole section, without its subsections.
-    Section,
-    /// A whole section below another one.
-    Subsection,
-    /// Paragraphs of a section that was too large, or of a text without headings.
-    ParagraphGroup,
-}
-
-impl ChunkType {
-    /// The name it is stored and filtered by.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Section => "section",
-            Self::Subsection => "subsection",
-            Self::ParagraphGroup => "paragraph_group",
-        }
-    }
-}
-
-/// How documents are cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum ChunkStrategy {
     /// Along headings and paragraphs, definitions and lines.
-    Structure(Budget),
-    /// Every 250 words, 350 at a time, as a common Python baseline does it. Chunks overlap.
+    Structure(ChunkBudget),
+    /// Windows of 350 words that overlap by 100, as in a common Python baseline.
     Words,
 }
 
-/// How large a chunk may be, in the embedder's tokens.
+/// The size of a chunk, in tokens of the embedding model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// A chunk has no more than these, unless a single character does.
-    pub most: usize,
-    /// A chunk that has fewer is joined with a neighbour where both fit together.
-    pub least: usize,
+pub struct ChunkBudget {
+    /// A chunk has at most this many tokens, unless a single character has more.
+    pub max_tokens: usize,
+    /// A chunk with fewer tokens is merged with a neighbour, if both fit the budget together.
+    pub min_tokens: usize,
 }
 
-impl Budget {
-    /// Bytes that a chunk may have, white space and all.
-    fn most_bytes(self) -> usize {
-        self.most.saturating_mul(MOST_BYTES_A_TOKEN).max(CHUNK_BYTES)
+impl ChunkBudget {
+    /// Maximum bytes of a chunk, including white space.
+    fn max_bytes(self) -> usize {
+        self.max_tokens.saturating_mul(MAX_BYTES_PER_TOKEN).max(CHUNK_BYTES)
     }
 }
 
-impl Default for Budget {
+impl Default for ChunkBudget {
     fn default() -> Self {
-        Self { most: 350, least: 60 }
+        Self { max_tokens: 350, min_tokens: 60 }
     }
 }
 
-/// Counts a text's tokens. It may be slow: it is asked for few, large texts, and never for huge ones.
+/// Counts the tokens of a text. It may be slow: it is called at most twice per chunk on average, and never for a
+/// text that is much larger than the budget.
 pub type CountTokens<'a> = dyn Fn(&str) -> usize + 'a;
 
-/// Cuts a document. Along its structure, one that is empty or only white space has no chunks.
-pub fn chunks(document: &Parsed<'_>, strategy: Strategy, count_tokens: &CountTokens<'_>) -> Vec<Chunk> {
+/// Splits a document. With `structure`, a document without text other than white space has no chunks.
+pub fn chunk_document(
+    document: &ParsedDocument<'_>,
+    strategy: ChunkStrategy,
+    count_tokens: &CountTokens<'_>,
+) -> Vec<TextChunk> {
     match strategy {
-        Strategy::Structure(_) if document.text().trim().is_empty() => Vec::new(),
-        Strategy::Structure(budget) => {
+        ChunkStrategy::Structure(_) if document.text().trim().is_empty() => Vec::new(),
+        ChunkStrategy::Structure(budget) => {
             let pieces = split::split(document, budget, count_tokens);
-            describe::pieces(document, &join::join(document.text(), pieces, budget))
+            annotate::pieces(document, &merge::merge(document.text(), pieces, budget))
         }
-        Strategy::Words => describe::windows(document, words::windows(document.text())),
+        ChunkStrategy::Words => annotate::windows(document, word_windows::windows(document.text())),
     }
 }

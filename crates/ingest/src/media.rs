@@ -1,36 +1,35 @@
-//! What a file is, told by its path and, where that says nothing, by its beginning; and whether its bytes are
-//! text at all.
+//! Determines the media type of a file from its path or, failing that, its first line, and decodes its bytes.
 
-mod known;
+mod languages;
 
 use std::error::Error;
 use std::fmt;
 
 use memchr::memchr;
 
-use crate::code::{self, Grammar};
+use crate::parse::{Grammar, grammar_of_extension, grammar_of_language};
 
-/// What a document is, and so how its structure is found.
+/// The media type of a document, which determines how its structure is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// Markdown or MDX.
     Markdown,
-    /// Plain text: paragraphs of sentences.
+    /// Prose in plain text.
     Text,
-    /// A programming, markup or settings language.
+    /// A programming, markup or configuration language.
     Code(Language),
-    /// Any other text: lines.
+    /// Any other text, structured by its lines.
     Other,
 }
 
 impl Media {
-    /// What the text at this path is.
+    /// The media type of a text at a path.
     pub fn of(path: &str, text: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
-        by_name(&name).or_else(|| by_beginning(text)).unwrap_or(Self::Other)
+        by_name(&name).or_else(|| by_first_line(text)).unwrap_or(Self::Other)
     }
 
-    /// The language's name as people filter by it.
+    /// The name of the language, as documents are filtered by it.
     pub fn language(self) -> Option<&'static str> {
         match self {
             Self::Code(language) => Some(language.name),
@@ -40,7 +39,7 @@ impl Media {
     }
 }
 
-/// A language of code.
+/// A language of code or configuration.
 #[derive(Clone, Copy)]
 pub struct Language {
     name: &'static str,
@@ -48,13 +47,13 @@ pub struct Language {
 }
 
 impl Language {
-    /// How it is parsed; without a grammar by its lines.
+    /// The grammar; a language without one is structured by its lines.
     pub(crate) fn grammar(self) -> Option<&'static Grammar> {
         self.grammar
     }
 
     fn named(name: &'static str) -> Self {
-        Self { name, grammar: code::grammar_of_language(name) }
+        Self { name, grammar: grammar_of_language(name) }
     }
 }
 
@@ -72,7 +71,7 @@ impl fmt::Debug for Language {
     }
 }
 
-/// The bytes as text, a byte order mark dropped; or where they are not text.
+/// The bytes as UTF-8 text, without a byte order mark.
 pub fn decode(bytes: &[u8]) -> Result<&str, NotText> {
     if let Some(at) = memchr(0, bytes) {
         return Err(NotText::Nul { at });
@@ -87,16 +86,16 @@ pub fn decode(bytes: &[u8]) -> Result<&str, NotText> {
 /// Why bytes are not text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotText {
-    /// A NUL byte, which only binary files and UTF-16 have.
+    /// A NUL byte, which binary files and UTF-16 contain.
     Nul {
-        /// Its offset.
+        /// Its offset in bytes.
         at: usize,
     },
     /// A byte that is not UTF-8.
     InvalidUtf8 {
-        /// Its offset.
+        /// Its offset in bytes.
         at: usize,
-        /// The line it is on, counted from 1.
+        /// Its line, counted from 1.
         line: usize,
     },
 }
@@ -117,22 +116,22 @@ impl fmt::Display for NotText {
 impl Error for NotText {}
 
 fn by_name(name: &str) -> Option<Media> {
-    if let Some(media) = known::file_name(name) {
+    if let Some(media) = languages::file_name(name) {
         return Some(media);
     }
     let (_, extension) = name.rsplit_once('.')?;
-    if let Some(grammar) = code::grammar_of_extension(extension) {
+    if let Some(grammar) = grammar_of_extension(extension) {
         return Some(Media::Code(Language { name: grammar.language(), grammar: Some(grammar) }));
     }
-    known::extension(extension)
+    languages::extension(extension)
 }
 
-fn by_beginning(text: &str) -> Option<Media> {
+fn by_first_line(text: &str) -> Option<Media> {
     let first_line = text.lines().next().unwrap_or_default();
     if let Some(command) = first_line.strip_prefix("#!") {
-        return known::interpreter(command).map(|name| Media::Code(Language::named(name)));
+        return languages::interpreter(command).map(|name| Media::Code(Language::named(name)));
     }
-    known::beginning(first_line).map(|name| Media::Code(Language::named(name)))
+    languages::first_line(first_line).map(|name| Media::Code(Language::named(name)))
 }
 
 #[cfg(test)]
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_names_the_language_whatever_its_case() {
+    fn an_extension_in_any_case_determines_the_language() {
         let expected = [
             ("src/lib.rs", "rust"),
             ("a/b.PY", "python"),
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_an_extension_is_known_by_its_first_line() {
+    fn without_an_extension_the_first_line_determines_the_language() {
         assert_eq!(language("bin/run", "#!/usr/bin/env -S python3 -u\nprint()"), Some("python"));
         assert_eq!(language("bin/run", "#!/bin/bash -e\n"), Some("shell"));
         assert_eq!(language("page", "<!DOCTYPE html>\n"), Some("html"));
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_text_are_refused_with_the_place() {
+    fn bytes_that_are_not_text_are_rejected_with_their_position() {
         assert_eq!(decode(b"ab\0c"), Err(NotText::Nul { at: 2 }));
         assert_eq!(decode(b"ab\nc\xff"), Err(NotText::InvalidUtf8 { at: 4, line: 2 }));
         assert_eq!(decode(b"ab\xe2\x82"), Err(NotText::InvalidUtf8 { at: 2, line: 1 }));

@@ -1,23 +1,22 @@
-//! What people call a document and how they reach it: title, module, tags, and its route on a Docusaurus site.
+//! Derives the names of a document: title, module, tags and its route on a Docusaurus site.
 
+mod docusaurus_config;
 mod route;
-mod settings;
 
-pub use route::Site;
+pub use route::DocusaurusSite;
 
-use crate::Parsed;
+use crate::ParsedDocument;
 
-/// A document's title: the one given, else its front matter's, else its first level-1 heading, else the
-/// file's name.
-pub fn title(given: Option<&str>, document: &Parsed<'_>, path: &str) -> String {
+/// The title: the given one, or else that of the front matter, the first level-1 heading, or the file name.
+pub fn title(given: Option<&str>, document: &ParsedDocument<'_>, path: &str) -> String {
     let file_name = path.rsplit('/').next().unwrap_or(path);
     let candidates = [given, document.front_matter().text("title"), document.first_heading()];
     let title = candidates.into_iter().flatten().map(str::trim).find(|title| !title.is_empty());
     title.unwrap_or(file_name).to_owned()
 }
 
-/// A document's module: the one given, else the first folder below the documentation's root, where `docs/`
-/// does not count, else the collection's name. The path is relative to that root.
+/// The module: the given one, or else the first folder of the path other than `docs/`, or the collection. The
+/// path is relative to the root of the documentation.
 pub fn module(given: Option<&str>, path: &str, collection: &str) -> String {
     if let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) {
         return given.to_owned();
@@ -28,8 +27,8 @@ pub fn module(given: Option<&str>, path: &str, collection: &str) -> String {
     folders.next().unwrap_or(collection).to_owned()
 }
 
-/// A document's tags: those of its front matter.
-pub fn tags<'a>(document: &'a Parsed<'_>) -> &'a [String] {
+/// The tags of the front matter.
+pub fn tags<'a>(document: &'a ParsedDocument<'_>) -> &'a [String] {
     document.front_matter().list("tags")
 }
 
@@ -39,7 +38,7 @@ mod tests {
     use crate::parse;
 
     #[test]
-    fn a_title_is_given_or_written_or_the_files_name() {
+    fn a_title_is_given_or_written_or_the_file_name() {
         let page = "---\ntitle: Written\n---\n# Heading\n";
         let title = |given, text| title(given, &parse("guide/page.md", text), "guide/page.md");
         assert_eq!(title(Some("Given"), page), "Given");

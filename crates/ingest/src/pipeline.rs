@@ -1,11 +1,15 @@
-//! The way of documents into the knowledge base: read, parse, cut, file, embed, publish. Chunks are filed in short
-//! transactions and found by their words at once; vectors follow. The catalog is the queue between filing and
-//! embedding, so nothing is lost when a process dies and no memory is held for what waits.
+//! Runs documents through parsing, chunking, storing and embedding.
+//!
+//! [`Pipeline::ingest_source`] reads the new and changed files of a source; [`domain::Ingest`] takes the documents
+//! of a client's request. Both compute [digests](digest), [prepare] the documents whose digest is new on all cores,
+//! [store](filing) them in short transactions, after which they are searchable by words, and [embed] their chunks.
+//!
+//! The catalog is the queue between storing and embedding: a crash loses nothing, and waiting chunks take no memory.
 
+mod client_documents;
 mod digest;
-mod documents;
 mod embed;
-mod file;
+mod filing;
 mod prepare;
 mod read;
 mod report;
@@ -13,57 +17,70 @@ mod report;
 use std::sync::Arc;
 
 use domain::{Catalog, Clock, Embedder, Failure, IndexSync};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
-use crate::chunk::{Budget, Strategy};
-use embed::Wanted;
-pub use report::{Progress, Report, Stopped, Tell};
+use crate::chunk::{ChunkBudget, ChunkStrategy};
+use digest::DigestContext;
+use embed::EmbedScope;
+use prepare::Chunker;
+pub use report::{IngestError, IngestProgress, OnProgress, SourceReport};
 
-/// What documents go through, and where they end.
-pub struct Ports {
-    /// Where they are filed.
+/// The ports of a [`Pipeline`].
+pub struct PipelinePorts {
+    /// Stores the documents.
     pub catalog: Arc<dyn Catalog>,
-    /// What gives chunks their vectors, and counts their tokens.
+    /// Counts the tokens of chunks and computes their vectors.
     pub embedder: Arc<dyn Embedder>,
-    /// The time.
+    /// The time of writes.
     pub clock: Arc<dyn Clock>,
-    /// Who knows when they can be found; none where nobody searches in this process.
-    pub published: Option<Arc<dyn IndexSync>>,
+    /// Reports when documents are searchable; `None` if this process does not search.
+    pub index_sync: Option<Arc<dyn IndexSync>>,
 }
 
-/// How documents are taken in.
+/// The settings of a [`Pipeline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// How they are cut.
-    pub strategy: Strategy,
-    /// Calls with documents that may run at a time; more are refused.
-    pub calls: usize,
+pub struct PipelineSettings {
+    /// How documents are split.
+    pub strategy: ChunkStrategy,
+    /// Maximum concurrent calls of [`domain::Ingest::ingest`]; further calls are rejected.
+    pub max_calls: usize,
 }
 
-impl Default for Settings {
+impl Default for PipelineSettings {
     fn default() -> Self {
-        Self { strategy: Strategy::Structure(Budget::default()), calls: 8 }
+        Self { strategy: ChunkStrategy::Structure(ChunkBudget::default()), max_calls: 8 }
     }
 }
 
-/// Takes documents in: those of a call ([`domain::Ingest`]) and those of a source ([`Pipeline::read`]).
+/// Ingests documents into a catalog.
 pub struct Pipeline {
-    ports: Ports,
-    strategy: Strategy,
+    ports: PipelinePorts,
+    strategy: ChunkStrategy,
     calls: Semaphore,
 }
 
 impl Pipeline {
     /// A pipeline between these ports.
-    pub fn new(ports: Ports, settings: Settings) -> Self {
-        Self { ports, strategy: settings.strategy, calls: Semaphore::new(settings.calls) }
+    pub fn new(ports: PipelinePorts, settings: PipelineSettings) -> Self {
+        Self { ports, strategy: settings.strategy, calls: Semaphore::new(settings.max_calls) }
     }
 
-    /// Gives all chunks, of every tenant, that lack a vector of the embedder's model one; tells how many got one.
-    pub async fn embed_missing(&self, tell: Tell<'_>) -> Result<usize, Failure> {
-        let (_, nothing_follows) = watch::channel(());
-        let told = |embedded: usize| tell(Progress { embedded: embedded as u64, ..Progress::default() });
-        let outcome = embed::missing(&self.ports, Wanted::All, nothing_follows, &told).await;
+    /// Embeds every chunk, of any tenant, that has no vector of the embedder's model. Returns the number of new
+    /// vectors.
+    pub async fn embed_missing(&self, on_progress: OnProgress<'_>) -> Result<usize, Failure> {
+        let on_embedded = |embedded: usize| {
+            on_progress(IngestProgress { embedded: embedded as u64, ..IngestProgress::default() });
+        };
+        let outcome = embed::embed_missing(&self.ports, EmbedScope::All, None, &on_embedded).await;
         outcome.failure.map_or(Ok(outcome.embedded), Err)
+    }
+
+    /// Chunks by the token counter of the embedder.
+    async fn chunker(&self) -> Result<Chunker, Failure> {
+        Ok(Chunker { strategy: self.strategy, count_tokens: self.ports.embedder.token_counter().await? })
+    }
+
+    fn digests(&self) -> DigestContext {
+        DigestContext::new(self.strategy, self.ports.embedder.model())
     }
 }

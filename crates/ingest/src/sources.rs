@@ -1,59 +1,63 @@
-//! Where documents come from. A source tells what is there now; what of it is new, changed or gone is found out
-//! by comparing with the catalog, so a source remembers nothing.
+//! Sources of documents: folders and git repositories.
+//!
+//! A source lists the files that exist now. The pipeline compares the list with the catalog to find new, changed
+//! and removed files, so a source keeps no state of its own.
 
+mod error;
 mod folder;
 mod repository;
-pub(crate) mod rules;
-mod site;
+mod site_config;
+pub(crate) mod skip_rules;
 
-use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
-use crate::names::Site;
+use domain::SourceKind;
+
+use crate::names::DocusaurusSite;
+pub use error::{GitError, InvalidAddress, ReadError, SourceError};
 pub use folder::Folder;
 pub use repository::Repository;
 
-/// A folder, a repository: something with files in it. It is asked on a thread that may block.
-pub trait Source: Send + Sync {
-    /// Looks at what is there now. That may take long: a repository may have to be fetched.
-    fn open(&self) -> Result<Box<dyn Opened>, SourceError>;
+/// A tree of files to ingest. Its methods block, so the pipeline calls them on a blocking thread.
+pub trait FileSource: Send + Sync {
+    /// Lists the files. This may take minutes, if a repository has to be fetched.
+    fn open(&self) -> Result<Box<dyn SourceSnapshot>, SourceError>;
 }
 
-/// A source as it is at one moment.
-pub trait Opened: Send {
-    /// What all its files have in common.
-    fn root(&self) -> &Root;
+/// The files of a source at one moment.
+pub trait SourceSnapshot: Send {
+    /// The properties that all files have in common.
+    fn root(&self) -> &SourceRoot;
 
-    /// How many entries there are, if that is known before they are told.
+    /// The number of entries, if it is known in advance.
     fn total(&self) -> Option<u64>;
 
-    /// The next entry; none at the end. Nothing is ever told that lies outside the source.
-    fn next(&mut self) -> Option<Entry>;
+    /// The next entry. No entry refers to anything outside the source.
+    fn next(&mut self) -> Option<SourceEntry>;
 
-    /// Whether this path in the source would have been told if there were a file. What is known of others stays.
+    /// Whether the snapshot would list a file at this path if it existed. Documents at other paths are not removed.
     fn covers(&self, _path: &str) -> bool {
         true
     }
 
-    /// Reads a file that was told.
-    fn read(&mut self, file: &File) -> Result<Vec<u8>, Unread>;
+    /// Reads a listed file.
+    fn read(&mut self, file: &SourceFile) -> Result<Vec<u8>, ReadError>;
 }
 
-/// How much of a source is read.
+/// Bounds on what is read from a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a file; larger ones are left out.
+pub struct SourceLimits {
+    /// Bytes of a file; larger files are skipped.
     pub file_bytes: u64,
-    /// Files of a source; one with more is not read.
+    /// Files of a source; a source with more is rejected.
     pub files: usize,
-    /// How long a repository may take to be fetched.
+    /// Time to fetch a repository.
     pub fetch_time: Duration,
-    /// Bytes that a fetched repository may take on disk.
+    /// Bytes of a fetched repository on disk.
     pub fetch_bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for SourceLimits {
     fn default() -> Self {
         Self {
             file_bytes: 2 << 20,
@@ -64,44 +68,43 @@ impl Default for Limits {
     }
 }
 
-/// What all files of a source have in common.
+/// The properties that all files of a source have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
-    /// How its documents come here.
-    pub kind: domain::SourceKind,
-    /// The repository, or the folder as an address. It never has credentials in it.
+pub struct SourceRoot {
+    /// How the documents are ingested.
+    pub kind: SourceKind,
+    /// The address of the repository, or of the folder as a `file:` URL; without credentials.
     pub repo_url: String,
-    /// Where in the repository this is, with a slash at its end; empty for the whole of it.
+    /// The path of the source within the repository, with a slash at its end; empty for the whole repository.
     pub prefix: String,
-    /// The commit that is read.
+    /// The commit of the files.
     pub commit: Option<String>,
-    /// The site that its pages are shown on.
-    pub site: Option<Site>,
+    /// The Docusaurus site that publishes the pages.
+    pub site: Option<DocusaurusSite>,
 }
 
-/// What a source tells of.
+/// A listed file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum SourceEntry {
     /// A file that can be read.
-    File(File),
-    /// A file or folder that is left out.
+    File(SourceFile),
+    /// A file or folder that is not ingested.
     Skipped {
-        /// Its path.
+        /// The path within the source.
         path: String,
         /// Why.
-        reason: Skip,
+        reason: SkipReason,
     },
-    /// A file or folder that cannot be looked at. What is known of it stays.
+    /// A file or folder that cannot be examined. Its documents in the catalog are not removed.
     Failed {
-        /// Its path.
+        /// The path within the source.
         path: String,
         /// What is wrong and what to do.
         message: String,
     },
 }
 
-impl Entry {
-    /// Its path in the source.
+impl SourceEntry {
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::File(file) => &file.path,
@@ -112,43 +115,34 @@ impl Entry {
 
 /// A file of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Its path in the source, with slashes.
+pub struct SourceFile {
+    /// The path within the source, with slashes.
     pub path: String,
-    /// What names its content and changes with it, if that is known without reading it.
+    /// An identifier of the content, such as a git object id, if it is known without reading the file.
     pub version: Option<String>,
 }
 
-/// Why a file was not read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unread {
-    /// It is to be left out.
-    Skipped(Skip),
-    /// It cannot be read; what is wrong and what to do.
-    Failed(String),
-}
-
-/// Why a file or folder is left out.
+/// Why a file or folder is not ingested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Skip {
+pub enum SkipReason {
     /// It is not text.
     Binary,
-    /// It has nothing but white space.
+    /// It has only white space.
     Empty,
-    /// A program wrote it.
+    /// It is generated, or installed by a package manager.
     Generated,
     /// Its name begins with a dot.
     Hidden,
-    /// It is a link, or another thing that is no file.
+    /// It is a symbolic link, a submodule or another special file.
     Link,
-    /// It is larger than a file may be.
+    /// It is larger than [`SourceLimits::file_bytes`].
     Oversized,
-    /// It holds, or looks as if it held, a key or a password.
+    /// It contains a key or a password, by its name or its first line.
     Secret,
 }
 
-impl Skip {
-    /// A word for it.
+impl SkipReason {
+    /// The name that summaries show.
     pub fn name(self) -> &'static str {
         match self {
             Self::Binary => "binary",
@@ -161,15 +155,3 @@ impl Skip {
         }
     }
 }
-
-/// Why a source could not be opened: what is wrong and what to do. It never has credentials in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceError(pub String);
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for SourceError {}

@@ -1,48 +1,53 @@
-//! Splits a document into pieces that fit the budget: at its parts, and what is too large then at weaker and
-//! weaker seams. A piece is counted once or twice; how to divide a large one is reckoned from its bytes.
+//! Splits a document into pieces that fit the budget: first at its parts, then each part that is too large at
+//! weaker and weaker boundaries. Tokens are counted at most twice per piece on average; where to split a
+//! large span is estimated from its bytes.
 
 use std::iter;
 use std::ops::Range;
 
-use super::seams::{self, Seam};
-use super::{Budget, CountTokens, MOST_BYTES_A_TOKEN};
-use crate::Parsed;
-use crate::outline::Outline;
+use super::boundaries::{self, Boundary};
+use super::{ChunkBudget, CountTokens, MAX_BYTES_PER_TOKEN};
+use crate::ParsedDocument;
+use crate::parse::Outline;
 
-/// What a token has on average, for texts that are not counted.
-const BYTES_A_TOKEN: usize = 3;
+/// Estimated bytes of a token, for spans that are too large to count.
+const BYTES_PER_TOKEN: usize = 3;
 
-/// What will be a chunk, unless it is joined with another.
+/// A range that becomes a chunk, unless it is merged with another.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) range: Range<usize>,
     pub(super) tokens: usize,
-    /// What separates it from the piece before.
-    pub(super) seam: Seam,
-    /// The scope it is in.
+    /// The boundary between it and the previous piece.
+    pub(super) boundary: Boundary,
+    /// The index of its innermost scope.
     pub(super) scope: Option<usize>,
-    /// Whether it is a part that was not split.
-    pub(super) whole: bool,
+    /// Whether it is a complete part.
+    pub(super) is_whole: bool,
 }
 
 /// The pieces of a document, in order.
-pub(super) fn split(document: &Parsed<'_>, budget: Budget, count: &CountTokens<'_>) -> Vec<Piece> {
+pub(super) fn split(
+    document: &ParsedDocument<'_>,
+    budget: ChunkBudget,
+    count: &CountTokens<'_>,
+) -> Vec<Piece> {
     let splitter = Splitter {
         text: document.text(),
         outline: document.outline(),
-        ladder: seams::ladder(document.outline().manner),
-        most: budget.most.max(1),
-        most_bytes: budget.most_bytes(),
+        order: boundaries::strongest_first(document.outline().kind),
+        max_tokens: budget.max_tokens.max(1),
+        max_bytes: budget.max_bytes(),
         count,
     };
     let mut pieces = Vec::new();
-    let mut waiting = splitter.parts();
-    waiting.reverse();
-    while let Some(stretch) = waiting.pop() {
-        if stretch.tokens <= splitter.most || stretch.is_indivisible {
-            pieces.extend(splitter.pieces(&stretch));
+    let mut pending = splitter.parts();
+    pending.reverse();
+    while let Some(span) = pending.pop() {
+        if span.tokens <= splitter.max_tokens || span.is_indivisible {
+            pieces.extend(splitter.pieces(&span));
         } else {
-            waiting.extend(splitter.divide(&stretch).into_iter().rev());
+            pending.extend(splitter.divide(&span).into_iter().rev());
         }
     }
     pieces
@@ -51,86 +56,86 @@ pub(super) fn split(document: &Parsed<'_>, budget: Budget, count: &CountTokens<'
 struct Splitter<'a> {
     text: &'a str,
     outline: &'a Outline,
-    ladder: &'static [Seam],
-    most: usize,
-    most_bytes: usize,
+    order: &'static [Boundary],
+    max_tokens: usize,
+    max_bytes: usize,
     count: &'a CountTokens<'a>,
 }
 
-/// A stretch of the document that may be too large.
-struct Stretch {
+/// A range of the document that may exceed the budget.
+struct Span {
     range: Range<usize>,
     tokens: usize,
-    seam: Seam,
-    whole: bool,
-    /// The first rung of the ladder that may divide it.
-    rung: usize,
+    boundary: Boundary,
+    is_whole: bool,
+    /// The index in the order of boundaries of the first that may split it.
+    next_boundary: usize,
     is_indivisible: bool,
 }
 
 impl Splitter<'_> {
-    /// The whole document, cut at the parts that are always apart.
-    fn parts(&self) -> Vec<Stretch> {
-        let always_apart = self.outline.always_apart();
-        let mut stretches = Vec::new();
+    /// The document, split at the parts that always become separate chunks.
+    fn parts(&self) -> Vec<Span> {
+        let min_split_level = self.outline.min_split_level();
+        let mut spans = Vec::new();
         let mut start = 0;
-        let mut seam = Seam::Part(0);
-        for part in self.outline.parts.iter().filter(|part| part.level <= always_apart) {
+        let mut boundary = Boundary::Part(0);
+        for part in self.outline.parts.iter().filter(|part| part.level <= min_split_level) {
             if part.start > start {
-                stretches.push(self.weigh(start..part.start, seam, true, 0));
+                spans.push(self.measure(start..part.start, boundary, true, 0));
             }
             start = part.start;
-            seam = Seam::Part(part.level);
+            boundary = Boundary::Part(part.level);
         }
         if start < self.text.len() {
-            stretches.push(self.weigh(start..self.text.len(), seam, true, 0));
+            spans.push(self.measure(start..self.text.len(), boundary, true, 0));
         }
-        stretches
+        spans
     }
 
-    /// Divides a stretch at the first rung that has a seam in it.
-    fn divide(&self, stretch: &Stretch) -> Vec<Stretch> {
-        for (rung, &seam) in self.ladder.iter().enumerate().skip(stretch.rung) {
-            let divided = match seam {
-                Seam::Part(_) => self.cut(stretch, seam, rung),
-                _ => self.pack(stretch, seam, rung),
+    /// Splits a span at the strongest boundary that it contains.
+    fn divide(&self, span: &Span) -> Vec<Span> {
+        for (rank, &boundary) in self.order.iter().enumerate().skip(span.next_boundary) {
+            let divided = match boundary {
+                Boundary::Part(_) => self.split_at_all(span, boundary, rank),
+                _ => self.split_evenly(span, boundary, rank),
             };
             if divided.len() > 1 {
                 return divided;
             }
         }
-        let indivisible = Stretch { range: stretch.range.clone(), is_indivisible: true, ..*stretch };
+        let indivisible = Span { range: span.range.clone(), is_indivisible: true, ..*span };
         vec![indivisible]
     }
 
-    /// Cuts at every seam.
-    fn cut(&self, stretch: &Stretch, seam: Seam, rung: usize) -> Vec<Stretch> {
-        let mut start = stretch.range.start;
-        let ends = seams::inside(self.outline, self.text, stretch.range.clone(), seam, 0);
-        ends.chain([stretch.range.end])
+    /// Splits at every boundary of this kind.
+    fn split_at_all(&self, span: &Span, boundary: Boundary, rank: usize) -> Vec<Span> {
+        let mut start = span.range.start;
+        let ends = boundaries::positions(self.outline, self.text, span.range.clone(), boundary, 0);
+        ends.chain([span.range.end])
             .map(|end| {
-                let before = if start == stretch.range.start { stretch.seam } else { seam };
-                let cut = self.weigh(start..end, before, false, rung + 1);
+                let before = if start == span.range.start { span.boundary } else { boundary };
+                let part = self.measure(start..end, before, false, rank + 1);
                 start = end;
-                cut
+                part
             })
             .collect()
     }
 
-    /// Cuts at as few seams as the budget allows, into groups of about the same size.
-    fn pack(&self, stretch: &Stretch, seam: Seam, rung: usize) -> Vec<Stretch> {
-        let bytes = stretch.range.len();
-        let groups = stretch.tokens.div_ceil(self.most);
-        let most_bytes = bytes.saturating_mul(self.most) / stretch.tokens;
+    /// Splits at as few boundaries of this kind as the budget allows, into groups of about equal size.
+    fn split_evenly(&self, span: &Span, boundary: Boundary, rank: usize) -> Vec<Span> {
+        let bytes = span.range.len();
+        let groups = span.tokens.div_ceil(self.max_tokens);
+        let max_bytes = bytes.saturating_mul(self.max_tokens) / span.tokens;
         let even = bytes / groups;
-        let ends = seams::inside(self.outline, self.text, stretch.range.clone(), seam, 4 * groups);
+        let ends = boundaries::positions(self.outline, self.text, span.range.clone(), boundary, 4 * groups);
 
         let mut packed = Vec::new();
-        let mut group = Group { start: stretch.range.start, end: stretch.range.start, members: 0 };
-        for end in ends.chain([stretch.range.end]) {
+        let mut group = Group { start: span.range.start, end: span.range.start, members: 0 };
+        for end in ends.chain([span.range.end]) {
             let longer = end - group.start;
             let half_of_added = (end - group.end) / 2;
-            if group.members > 0 && (longer > most_bytes || longer - half_of_added > even) {
+            if group.members > 0 && (longer > max_bytes || longer - half_of_added > even) {
                 packed.push(group);
                 group = Group { start: group.end, end: group.end, members: 0 };
             }
@@ -143,52 +148,52 @@ impl Splitter<'_> {
         {
             return Vec::new();
         }
-        let weakest = self.ladder.len() - 1;
+        let weakest = self.order.len() - 1;
         packed
             .into_iter()
             .map(|group| {
-                let before = if group.start == stretch.range.start { stretch.seam } else { seam };
-                let next_rung = if group.members == 1 { (rung + 1).min(weakest) } else { rung };
-                self.weigh(group.start..group.end, before, false, next_rung)
+                let before = if group.start == span.range.start { span.boundary } else { boundary };
+                let next_boundary = if group.members == 1 { (rank + 1).min(weakest) } else { rank };
+                self.measure(group.start..group.end, before, false, next_boundary)
             })
             .collect()
     }
 
-    fn weigh(&self, range: Range<usize>, seam: Seam, whole: bool, rung: usize) -> Stretch {
+    fn measure(&self, range: Range<usize>, boundary: Boundary, is_whole: bool, next_boundary: usize) -> Span {
         let text = self.text[range.clone()].trim();
         let tokens = if text.is_empty() {
             0
-        } else if text.len() > self.most.saturating_mul(MOST_BYTES_A_TOKEN) {
-            text.len() / BYTES_A_TOKEN
+        } else if text.len() > self.max_tokens.saturating_mul(MAX_BYTES_PER_TOKEN) {
+            text.len() / BYTES_PER_TOKEN
         } else {
             (self.count)(text)
         };
-        Stretch { range, tokens, seam, whole, rung, is_indivisible: false }
+        Span { range, tokens, boundary, is_whole, next_boundary, is_indivisible: false }
     }
 
-    /// A stretch that fits the budget is a piece. If it has too many bytes, they are white space around its text,
-    /// which is cut off.
-    fn pieces(&self, stretch: &Stretch) -> Vec<Piece> {
-        let &Stretch { ref range, tokens, seam, whole, .. } = stretch;
-        let piece = |range: Range<usize>, tokens, whole| {
+    /// The pieces of a span that fits the budget. If it has too many bytes, the excess is white space around
+    /// its text, which becomes pieces of its own.
+    fn pieces(&self, span: &Span) -> Vec<Piece> {
+        let &Span { ref range, tokens, boundary, is_whole, .. } = span;
+        let piece = |range: Range<usize>, tokens, is_whole| {
             let scope = self.outline.scope_at(range.start);
-            Piece { range, tokens, seam, scope, whole }
+            Piece { range, tokens, boundary, scope, is_whole }
         };
-        if range.len() <= self.most_bytes {
-            return vec![piece(range.clone(), tokens, whole)];
+        if range.len() <= self.max_bytes {
+            return vec![piece(range.clone(), tokens, is_whole)];
         }
         let text = &self.text[range.clone()];
         let start = range.end - text.trim_start().len();
         let end = start + text.trim().len();
         let space = |range| self.steps(range).map(|step| piece(step, 0, false));
-        let text = (start < end).then(|| piece(start..end, tokens, whole));
+        let text = (start < end).then(|| piece(start..end, tokens, is_whole));
         space(range.start..start).chain(text).chain(space(end..range.end)).collect()
     }
 
-    /// A range in as few steps as have not too many bytes.
+    /// Splits a range into as few steps as the maximum bytes allow.
     fn steps(&self, mut range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         iter::from_fn(move || {
-            let end = range.end.min(range.start.saturating_add(self.most_bytes));
+            let end = range.end.min(range.start.saturating_add(self.max_bytes));
             let step = range.start..self.text.floor_char_boundary(end);
             range.start = step.end;
             (!step.is_empty()).then_some(step)
@@ -196,7 +201,7 @@ impl Splitter<'_> {
     }
 }
 
-/// Neighbours that will be weighed together.
+/// Adjacent ranges that are measured together.
 #[derive(Clone, Copy)]
 struct Group {
     start: usize,

@@ -1,42 +1,42 @@
-//! The routes of a Docusaurus site's pages, by its own rules.
+//! Routes of pages by the rules of Docusaurus.
 
 use crate::FrontMatter;
 
 /// A Docusaurus site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
-    /// The folder its pages lie in, relative to the folder that documents' paths are relative to.
+pub struct DocusaurusSite {
+    /// The folder of its pages, relative to the root of the documents' paths.
     pub folder: String,
-    /// What all routes begin with: the site's base and its route base.
+    /// The common prefix of its routes: the site's base URL and the route base of its docs.
     pub route_base: String,
 }
 
-impl Default for Site {
+impl Default for DocusaurusSite {
     fn default() -> Self {
         Self { folder: "docs".to_owned(), route_base: "/docs".to_owned() }
     }
 }
 
-impl Site {
-    /// The route of the page at this path, and of one of its headings. Nothing for what is no page.
+impl DocusaurusSite {
+    /// The route of the page at this path, with the fragment of a heading; `None` for a file that is no page.
     pub fn route(&self, path: &str, front_matter: &FrontMatter, anchor: Option<&str>) -> Option<String> {
-        let page = Page::at(path, &self.folder)?;
+        let page = Page::of(path, &self.folder)?;
         let mut route = Route::default();
-        route.follow(&self.route_base);
+        route.push_path(&self.route_base);
         route.base = route.segments.len();
-        page.follow(&mut route, front_matter);
+        page.add_to(&mut route, front_matter);
         Some(route.finish(anchor))
     }
 }
 
-/// Where a page lies below its site's folder.
+/// A page by its path below the site's folder.
 struct Page<'a> {
     folders: &'a str,
     name: &'a str,
 }
 
 impl<'a> Page<'a> {
-    fn at(path: &'a str, site_folder: &str) -> Option<Self> {
+    fn of(path: &'a str, site_folder: &str) -> Option<Self> {
         let path = path.trim_start_matches("./");
         let below = match site_folder.trim_matches('/') {
             "" | "." => path,
@@ -44,25 +44,25 @@ impl<'a> Page<'a> {
         };
         let (folders, file) = below.rsplit_once('/').unwrap_or(("", below));
         let name = file.strip_suffix(".md").or_else(|| file.strip_suffix(".mdx"))?;
-        // A name that begins with an underscore is a partial, which other pages include.
+        // A name with a leading underscore is a partial, which other pages include.
         let is_partial = below.split('/').any(|name| name.starts_with('_'));
         (!is_partial).then_some(Self { folders, name })
     }
 
-    fn follow(&self, route: &mut Route, front_matter: &FrontMatter) {
+    fn add_to(&self, route: &mut Route, front_matter: &FrontMatter) {
         let slug = front_matter.text("slug");
         if let Some(absolute) = slug.filter(|slug| slug.starts_with('/')) {
-            route.follow(absolute);
+            route.push_path(absolute);
             return;
         }
         for folder in self.folders.split('/') {
-            route.enter(without_number(folder));
+            route.push(without_number(folder));
         }
         route.ends_with_slash = true;
         match slug {
-            Some(slug) => route.follow(slug),
+            Some(slug) => route.push_path(slug),
             None if self.is_index() => {}
-            None => route.follow(front_matter.text("id").unwrap_or(without_number(self.name))),
+            None => route.push_path(front_matter.text("id").unwrap_or(without_number(self.name))),
         }
     }
 
@@ -73,24 +73,24 @@ impl<'a> Page<'a> {
     }
 }
 
-/// A route in the making: segments that neither climb out of the site nor name a query or a fragment.
+/// A route under construction. Its segments neither leave the site nor start a query or a fragment.
 #[derive(Default)]
 struct Route {
-    /// How many of the segments are the site's own.
+    /// Number of leading segments that belong to the site.
     base: usize,
     segments: Vec<String>,
     ends_with_slash: bool,
 }
 
 impl Route {
-    fn follow(&mut self, path: &str) {
+    fn push_path(&mut self, path: &str) {
         for segment in path.split('/') {
-            self.enter(segment);
+            self.push(segment);
         }
         self.ends_with_slash = path.ends_with('/');
     }
 
-    fn enter(&mut self, segment: &str) {
+    fn push(&mut self, segment: &str) {
         match segment {
             "" | "." => {}
             ".." => self.segments.truncate(self.base.max(self.segments.len().saturating_sub(1))),
@@ -107,7 +107,7 @@ impl Route {
     }
 }
 
-/// Escapes what would end the path. Other characters stay readable, as browsers show them.
+/// Escapes the characters that would end the path. Others stay readable, as browsers show them.
 fn escaped(segment: &str) -> String {
     let mut escaped = String::with_capacity(segment.len());
     for character in segment.chars() {
@@ -122,7 +122,7 @@ fn escaped(segment: &str) -> String {
     escaped
 }
 
-/// Drops `01-` or `2. ` before a name. A date or a version is no such number.
+/// Removes a prefix such as `01-` or `2. `, but not a date or a version.
 fn without_number(name: &str) -> &str {
     let is_separator = |character: char| matches!(character, '-' | '_' | '.');
     let rest = name.trim_start_matches(|character: char| character.is_ascii_digit());
@@ -141,7 +141,7 @@ mod tests {
     use crate::parse;
 
     fn route(path: &str, text: &str) -> String {
-        Site::default().route(path, parse(path, text).front_matter(), None).unwrap()
+        DocusaurusSite::default().route(path, parse(path, text).front_matter(), None).unwrap()
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_its_folder() {
+    fn an_index_page_has_the_route_of_its_folder() {
         assert_eq!(route("docs/index.md", ""), "/docs/");
         assert_eq!(route("docs/guide/README.md", ""), "/docs/guide/");
         assert_eq!(route("docs/01-x/Guide/guide.md", ""), "/docs/x/Guide/");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_matter_may_say_another_route() {
+    fn front_matter_may_set_another_route() {
         assert_eq!(route("docs/guide/a.md", "---\nslug: /start\n---\n"), "/docs/start");
         assert_eq!(route("docs/guide/a.md", "---\nslug: /\n---\n"), "/docs/");
         assert_eq!(route("docs/guide/a.md", "---\nslug: ../b/c\n---\n"), "/docs/b/c");
@@ -175,17 +175,18 @@ mod tests {
     #[test]
     fn the_sites_base_comes_first_and_the_anchor_last() {
         let page = FrontMatter::default();
-        let site = Site { folder: ".".to_owned(), route_base: "/".to_owned() };
+        let site = DocusaurusSite { folder: ".".to_owned(), route_base: "/".to_owned() };
         assert_eq!(site.route("a/b.md", &page, Some("setup-1")), Some("/a/b#setup-1".to_owned()));
-        let site = Site { folder: "website/docs/".to_owned(), route_base: "handbook/api/".to_owned() };
+        let site =
+            DocusaurusSite { folder: "website/docs/".to_owned(), route_base: "handbook/api/".to_owned() };
         assert_eq!(site.route("website/docs/b.md", &page, None), Some("/handbook/api/b".to_owned()));
     }
 
     #[test]
-    fn what_is_no_page_of_the_site_has_no_route() {
+    fn a_file_that_is_no_page_has_no_route() {
         let page = FrontMatter::default();
         for path in ["README.md", "docs/a.rs", "docs/_partial.mdx", "docs/_parts/a.md", "docs2/a.md"] {
-            assert_eq!(Site::default().route(path, &page, None), None, "{path}");
+            assert_eq!(DocusaurusSite::default().route(path, &page, None), None, "{path}");
         }
     }
 }

@@ -1,91 +1,111 @@
-//! A digest of everything that goes into a document: whoever has the digest need not parse or cut it again.
+//! The digest of all that determines a document's stored form. A document whose digest the catalog has need
+//! not be parsed or chunked.
 
-use domain::{DocumentLocation, Metadata};
+use domain::{DocumentLocation, Metadata, SourceKind};
 use ring::digest::{self, Context, SHA256};
 
-use crate::chunk::Strategy;
-use crate::names::Site;
+use crate::chunk::{ChunkBudget, ChunkStrategy};
+use crate::names::DocusaurusSite;
 
-/// Counted up whenever the same bytes come to other chunks or names, so that files are read again.
+/// Increased whenever the same bytes yield other chunks or names, so that every file is read again.
 const FORMAT: &str = "2";
 
-/// What names a text exactly.
-pub(super) fn of_text(text: &[u8]) -> String {
+/// The hash of a text, which identifies its content.
+pub(super) fn content_version(text: &[u8]) -> String {
     let hash = digest::digest(&SHA256, text);
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// How documents are cut: what all their digests begin with.
+/// The common beginning of all digests: the strategy and the model.
 #[derive(Clone)]
-pub(super) struct Recipe(Context);
+pub(super) struct DigestContext(Context);
 
-/// What goes into a document beside how it is cut.
-pub(super) struct Ingredients<'a> {
-    pub(super) kind: domain::SourceKind,
+/// The inputs of a document's digest beside strategy and model.
+pub(super) struct DigestInput<'a> {
+    pub(super) kind: SourceKind,
     pub(super) place: &'a DocumentLocation,
-    /// The path that its names are made of.
+    /// The path relative to the source, from which the names are derived.
     pub(super) path: &'a str,
     pub(super) title: Option<&'a str>,
     pub(super) metadata: &'a Metadata,
-    pub(super) site: Option<&'a Site>,
-    /// What names its text exactly.
+    pub(super) site: Option<&'a DocusaurusSite>,
+    /// Identifies the content of the text.
     pub(super) version: &'a str,
 }
 
-impl Recipe {
-    /// Tokens are counted as a model does, so chunks depend on the model.
-    pub(super) fn new(strategy: Strategy, model: &str) -> Self {
-        let mut recipe = Self(Context::new(&SHA256));
-        recipe.add(FORMAT);
-        recipe.add(&format!("{strategy:?}"));
-        recipe.add(model);
-        recipe
+impl DigestContext {
+    /// Chunks depend on the model, because its token counter bounds them.
+    pub(super) fn new(strategy: ChunkStrategy, model: &str) -> Self {
+        let mut context = Self(Context::new(&SHA256));
+        context.add(FORMAT);
+        context.add(&strategy_name(strategy));
+        context.add(model);
+        context
     }
 
-    pub(super) fn digest(&self, document: &Ingredients<'_>) -> [u8; 32] {
-        let mut recipe = self.clone();
-        recipe.add(&format!("{:?}", document.kind));
+    pub(super) fn digest(&self, document: &DigestInput<'_>) -> [u8; 32] {
+        let mut context = self.clone();
+        context.add(kind_name(document.kind));
         for text in [&document.place.collection, &document.place.repo_url, &document.place.file_path] {
-            recipe.add(text);
+            context.add(text);
         }
-        recipe.add(document.path);
-        recipe.add(document.version);
+        context.add(document.path);
+        context.add(document.version);
         for optional in [
             document.title,
             document.site.map(|site| site.folder.as_str()),
             document.site.map(|site| site.route_base.as_str()),
         ] {
-            recipe.add(if optional.is_some() { "given" } else { "" });
-            recipe.add(optional.unwrap_or_default());
+            context.add(if optional.is_some() { "given" } else { "" });
+            context.add(optional.unwrap_or_default());
         }
         for (name, value) in document.metadata {
-            recipe.add(name);
-            recipe.add(value);
+            context.add(name);
+            context.add(value);
         }
         let mut digest = [0; 32];
-        digest.copy_from_slice(recipe.0.finish().as_ref());
+        digest.copy_from_slice(context.0.finish().as_ref());
         digest
     }
 
-    /// Adds a text with its length, so that texts cannot run into each other.
+    /// Adds a text with its length, so that adjacent texts cannot be confused.
     fn add(&mut self, text: &str) {
         self.0.update(&(text.len() as u64).to_le_bytes());
         self.0.update(text.as_bytes());
     }
 }
 
+// The names of kinds and strategies are part of every digest: if one changes, the documents with it are parsed again.
+
+fn kind_name(kind: SourceKind) -> &'static str {
+    match kind {
+        SourceKind::Api => "Api",
+        SourceKind::Folder => "Folder",
+        SourceKind::Git => "Git",
+        SourceKind::Web => "Web",
+    }
+}
+
+fn strategy_name(strategy: ChunkStrategy) -> String {
+    match strategy {
+        ChunkStrategy::Structure(ChunkBudget { max_tokens, min_tokens }) => {
+            format!("Structure(Budget {{ most: {max_tokens}, least: {min_tokens} }})")
+        }
+        ChunkStrategy::Words => "Words".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::Budget;
 
-    #[expect(clippy::needless_pass_by_value, reason = "it is made for this call")]
-    fn digest(document: Ingredients<'_>) -> [u8; 32] {
-        Recipe::new(Strategy::Words, "model").digest(&document)
+    #[expect(clippy::needless_pass_by_value, reason = "callers create it for this call")]
+    fn digest(document: DigestInput<'_>) -> [u8; 32] {
+        DigestContext::new(ChunkStrategy::Words, "model").digest(&document)
     }
 
     #[test]
-    fn everything_that_goes_into_a_document_changes_its_digest() {
+    fn every_input_changes_the_digest() {
         let place = DocumentLocation {
             collection: "c".to_owned(),
             repo_url: "https://example.org".to_owned(),
@@ -93,9 +113,9 @@ mod tests {
         };
         let elsewhere = DocumentLocation { collection: "d".to_owned(), ..place.clone() };
         let metadata = Metadata::from([("name".to_owned(), "5".to_owned())]);
-        let (none, site) = (Metadata::new(), Site::default());
-        let document = || Ingredients {
-            kind: domain::SourceKind::Folder,
+        let (none, site) = (Metadata::new(), DocusaurusSite::default());
+        let document = || DigestInput {
+            kind: SourceKind::Folder,
             place: &place,
             path: "a.md",
             title: Some("Title"),
@@ -105,14 +125,14 @@ mod tests {
         };
         let digests = [
             digest(document()),
-            digest(Ingredients { kind: domain::SourceKind::Git, ..document() }),
-            digest(Ingredients { place: &elsewhere, ..document() }),
-            digest(Ingredients { path: "b.md", ..document() }),
-            digest(Ingredients { title: Some(""), ..document() }),
-            digest(Ingredients { title: None, ..document() }),
-            digest(Ingredients { metadata: &none, ..document() }),
-            digest(Ingredients { site: Some(&site), ..document() }),
-            digest(Ingredients { version: "abd", ..document() }),
+            digest(DigestInput { kind: SourceKind::Git, ..document() }),
+            digest(DigestInput { place: &elsewhere, ..document() }),
+            digest(DigestInput { path: "b.md", ..document() }),
+            digest(DigestInput { title: Some(""), ..document() }),
+            digest(DigestInput { title: None, ..document() }),
+            digest(DigestInput { metadata: &none, ..document() }),
+            digest(DigestInput { site: Some(&site), ..document() }),
+            digest(DigestInput { version: "abd", ..document() }),
         ];
         for (number, digest) in digests.iter().enumerate() {
             assert!(!digests[..number].contains(digest), "{number}");
@@ -121,11 +141,33 @@ mod tests {
     }
 
     #[test]
-    fn how_documents_are_cut_changes_all_digests() {
-        let structure = Strategy::Structure(Budget::default());
-        let recipes = [(Strategy::Words, "model"), (structure, "model"), (structure, "other")];
-        let digests =
-            recipes.map(|(strategy, model)| Recipe::new(strategy, model).0.finish().as_ref().to_vec());
+    fn the_digest_of_a_document_is_stable_between_versions() {
+        let place = DocumentLocation {
+            collection: "c".to_owned(),
+            repo_url: "https://example.org".to_owned(),
+            file_path: "docs/a.md".to_owned(),
+        };
+        let metadata = Metadata::from([("name".to_owned(), "5".to_owned())]);
+        let structure = ChunkStrategy::Structure(ChunkBudget { max_tokens: 350, min_tokens: 60 });
+        let digest = DigestContext::new(structure, "model").digest(&DigestInput {
+            kind: SourceKind::Folder,
+            place: &place,
+            path: "a.md",
+            title: Some("Title"),
+            metadata: &metadata,
+            site: None,
+            version: "abc",
+        });
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "b8bde2e93d8c61f7ff9790663fffc8894d03cbb316a931aff1820bde4ea01e30");
+    }
+
+    #[test]
+    fn strategy_and_model_change_every_digest() {
+        let structure = ChunkStrategy::Structure(ChunkBudget::default());
+        let contexts = [(ChunkStrategy::Words, "model"), (structure, "model"), (structure, "other")];
+        let digests = contexts
+            .map(|(strategy, model)| DigestContext::new(strategy, model).0.finish().as_ref().to_vec());
         assert!(digests[0] != digests[1] && digests[1] != digests[2]);
     }
 }

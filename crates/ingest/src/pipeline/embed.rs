@@ -1,5 +1,5 @@
-//! Giving chunks their vectors. The catalog says which lack one; some batches are on their way at a time, and the
-//! next are looked up meanwhile, so that the embedder never waits.
+//! Embeds the chunks that lack a vector. Several batches run at a time, and the catalog is read ahead, so that the
+//! embedder does not wait for it.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,79 +10,78 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 
-use super::Ports;
+use super::PipelinePorts;
 
 /// Texts in a batch.
-const BATCH: usize = 64;
+const BATCH_SIZE: usize = 64;
 
-/// Batches that are on their way at a time.
-const AT_A_TIME: usize = 4;
+const MAX_RUNNING_BATCHES: usize = 4;
 
-/// Chunks that are looked up at a time.
-const WINDOW: usize = 512;
+/// Chunks that one read of the catalog adds.
+const CHUNKS_PER_READ: usize = 512;
 
-/// Documents whose chunks are looked up at a time.
-const DOCUMENTS: usize = 16;
+/// Documents whose chunks one read of the catalog loads.
+const DOCUMENTS_PER_READ: usize = 16;
 
-/// Texts that the embedder may refuse in a row: if it refuses more, it is not the texts.
-const REFUSALS: usize = 8;
+/// Consecutive texts that the embedder may refuse. More of them indicate that not the texts are the cause.
+const MAX_CONSECUTIVE_REFUSALS: usize = 8;
 
-/// Whose chunks get vectors.
-pub(super) enum Wanted<'a> {
-    /// Every tenant's, all that lack one.
+/// The chunks to embed.
+pub(super) enum EmbedScope<'a> {
+    /// Those of every tenant.
     All,
     /// Those of these documents.
-    Of(&'a Principal, &'a [DocumentId]),
+    Documents(&'a Principal, &'a [DocumentId]),
 }
 
-/// What became of chunks without vectors.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// How many got one.
+pub(super) struct EmbedOutcome {
+    /// Number of new vectors.
     pub(super) embedded: usize,
-    /// Why others did not.
+    /// Why other chunks got none.
     pub(super) failure: Option<Failure>,
 }
 
-/// Embeds what lacks a vector, and what comes to lack one until `filed` ends. `tell` hears how many got one.
-pub(super) async fn missing(
-    ports: &Ports,
-    wanted: Wanted<'_>,
-    mut filed: watch::Receiver<()>,
-    tell: &(dyn Fn(usize) + Send + Sync),
-) -> Outcome {
-    let mut embedding = Embedding::new(ports, wanted);
-    let failure = embedding.run(&mut filed, tell).await.err();
-    Outcome { embedded: embedding.embedded, failure: failure.or_else(|| embedding.refusal()) }
+/// Embeds the chunks without a vector. Each change of `stored` announces new ones, until its sender is dropped;
+/// `on_embedded` gets the number of vectors so far.
+pub(super) async fn embed_missing(
+    ports: &PipelinePorts,
+    scope: EmbedScope<'_>,
+    stored: Option<watch::Receiver<()>>,
+    on_embedded: &(dyn Fn(usize) + Send + Sync),
+) -> EmbedOutcome {
+    let mut run = EmbedRun::new(ports, scope);
+    let failure = run.run(stored, on_embedded).await.err();
+    EmbedOutcome { embedded: run.embedded, failure: failure.or_else(|| run.refusal()) }
 }
 
-/// A batch and what the embedder made of it.
-type Answered = (Vec<UnembeddedChunk>, Result<Vec<Vec<f32>>, Failure>);
+/// A batch and the embedder's result for it.
+type BatchResult = (Vec<UnembeddedChunk>, Result<Vec<Vec<f32>>, Failure>);
 
-struct Embedding<'a> {
-    ports: &'a Ports,
-    wanted: Wanted<'a>,
-    waiting: VecDeque<UnembeddedChunk>,
-    /// Batches that were refused, divided.
-    divided: Vec<Vec<UnembeddedChunk>>,
-    /// Chunks that wait, are on their way or were refused: the catalog tells them again.
+struct EmbedRun<'a> {
+    ports: &'a PipelinePorts,
+    scope: EmbedScope<'a>,
+    queue: VecDeque<UnembeddedChunk>,
+    /// Halves of refused batches.
+    halves: Vec<Vec<UnembeddedChunk>>,
+    /// Chunks that are queued, running or refused, which the catalog still lists as unembedded.
     claimed: HashSet<(Principal, ChunkId)>,
     refused: usize,
-    refused_in_a_row: usize,
+    consecutive_refusals: usize,
     last_refusal: Option<Failure>,
     embedded: usize,
 }
 
-impl<'a> Embedding<'a> {
-    fn new(ports: &'a Ports, wanted: Wanted<'a>) -> Self {
+impl<'a> EmbedRun<'a> {
+    fn new(ports: &'a PipelinePorts, scope: EmbedScope<'a>) -> Self {
         Self {
             ports,
-            wanted,
-            waiting: VecDeque::new(),
-            divided: Vec::new(),
+            scope,
+            queue: VecDeque::new(),
+            halves: Vec::new(),
             claimed: HashSet::new(),
             refused: 0,
-            refused_in_a_row: 0,
+            consecutive_refusals: 0,
             last_refusal: None,
             embedded: 0,
         }
@@ -90,88 +89,90 @@ impl<'a> Embedding<'a> {
 
     async fn run(
         &mut self,
-        filed: &mut watch::Receiver<()>,
-        tell: &(dyn Fn(usize) + Send + Sync),
+        mut stored: Option<watch::Receiver<()>>,
+        on_embedded: &(dyn Fn(usize) + Send + Sync),
     ) -> Result<(), Failure> {
         let ports = self.ports;
         let mut running = FuturesUnordered::new();
-        let mut may_be_more = true;
-        let mut is_open = true;
+        let mut has_more = true;
         loop {
-            while may_be_more && self.waiting.len() < BATCH {
-                may_be_more = self.look().await?;
+            while has_more && self.queue.len() < BATCH_SIZE {
+                has_more = self.load_unembedded().await?;
             }
-            while running.len() < AT_A_TIME
+            while running.len() < MAX_RUNNING_BATCHES
                 && let Some(batch) = self.next_batch()
             {
                 running.push(embed(ports, batch));
             }
             tokio::select! {
-                Some(answered) = running.next() => {
-                    self.take(answered).await?;
-                    tell(self.embedded);
+                Some(result) = running.next() => {
+                    self.handle(result).await?;
+                    on_embedded(self.embedded);
                 }
-                more = filed.changed(), if is_open && !may_be_more => {
-                    is_open = more.is_ok();
-                    may_be_more = true;
+                Some(change) = next_change(&mut stored), if !has_more => {
+                    if change.is_err() {
+                        stored = None;
+                    }
+                    has_more = true;
                 }
                 else => return Ok(()),
             }
         }
     }
 
-    /// Looks for chunks without a vector, and tells whether there may be more of them.
-    async fn look(&mut self) -> Result<bool, Failure> {
+    /// Queues chunks without a vector, and returns whether there may be more.
+    async fn load_unembedded(&mut self) -> Result<bool, Failure> {
         let (catalog, model) = (&self.ports.catalog, self.ports.embedder.model());
-        let (found, may_be_more) = match &mut self.wanted {
-            Wanted::All => {
-                let limit = self.claimed.len() + WINDOW;
-                let found = catalog.unembedded(model, limit).await.map_err(of_storage)?;
-                let is_full = found.len() == limit;
-                (found, is_full)
+        let (unembedded, has_more) = match &mut self.scope {
+            EmbedScope::All => {
+                let limit = self.claimed.len() + CHUNKS_PER_READ;
+                let unembedded = catalog.unembedded(model, limit).await.map_err(storage_failure)?;
+                let is_full = unembedded.len() == limit;
+                (unembedded, is_full)
             }
-            Wanted::Of(who, documents) => {
-                let (next, rest) = documents.split_at(documents.len().min(DOCUMENTS));
+            EmbedScope::Documents(who, documents) => {
+                let (next, rest) = documents.split_at(documents.len().min(DOCUMENTS_PER_READ));
                 *documents = rest;
-                (catalog.unembedded_of(who, next, model).await.map_err(of_storage)?, !rest.is_empty())
+                let unembedded = catalog.unembedded_of(who, next, model).await.map_err(storage_failure)?;
+                (unembedded, !rest.is_empty())
             }
         };
-        for chunk in found {
+        for chunk in unembedded {
             if self.claimed.insert((chunk.who.clone(), chunk.chunk)) {
-                self.waiting.push_back(chunk);
+                self.queue.push_back(chunk);
             }
         }
-        Ok(may_be_more)
+        Ok(has_more)
     }
 
     fn next_batch(&mut self) -> Option<Vec<UnembeddedChunk>> {
-        let batch = self.divided.pop().unwrap_or_else(|| {
-            let count = self.waiting.len().min(BATCH);
-            self.waiting.drain(..count).collect()
+        let batch = self.halves.pop().unwrap_or_else(|| {
+            let count = self.queue.len().min(BATCH_SIZE);
+            self.queue.drain(..count).collect()
         });
         (!batch.is_empty()).then_some(batch)
     }
 
-    async fn take(&mut self, (mut batch, answer): Answered) -> Result<(), Failure> {
-        match answer {
-            Ok(vectors) => self.keep(batch, vectors).await,
+    /// Stores the vectors of a batch, or halves a refused batch until the refused texts are alone.
+    async fn handle(&mut self, (mut batch, result): BatchResult) -> Result<(), Failure> {
+        match result {
+            Ok(vectors) => self.store(batch, vectors).await,
             Err(failure) if !is_about_the_text(&failure) => Err(failure),
             Err(_) if batch.len() > 1 => {
-                self.divided.push(batch.split_off(batch.len() / 2));
-                self.divided.push(batch);
+                self.halves.push(batch.split_off(batch.len() / 2));
+                self.halves.push(batch);
                 Ok(())
             }
             Err(failure) => {
                 self.refused += 1;
-                self.refused_in_a_row += 1;
-                let is_too_much = self.refused_in_a_row == REFUSALS;
+                self.consecutive_refusals += 1;
                 self.last_refusal = Some(failure.clone());
-                if is_too_much { Err(failure) } else { Ok(()) }
+                if self.consecutive_refusals == MAX_CONSECUTIVE_REFUSALS { Err(failure) } else { Ok(()) }
             }
         }
     }
 
-    async fn keep(&mut self, batch: Vec<UnembeddedChunk>, vectors: Vec<Vec<f32>>) -> Result<(), Failure> {
+    async fn store(&mut self, batch: Vec<UnembeddedChunk>, vectors: Vec<Vec<f32>>) -> Result<(), Failure> {
         if batch.len() != vectors.len() {
             let message = format!("the embedder gave {} vectors for {} texts", vectors.len(), batch.len());
             return Err(Failure::new(FailureKind::Internal, message));
@@ -179,9 +180,9 @@ impl<'a> Embedding<'a> {
         let embedded: Vec<_> = batch.iter().map(|chunk| (chunk.who.clone(), chunk.chunk)).collect();
         let model = self.ports.embedder.model();
         let vectors = batch.into_iter().zip(vectors).collect();
-        self.ports.catalog.put_vectors(model, vectors).await.map_err(of_storage)?;
+        self.ports.catalog.put_vectors(model, vectors).await.map_err(storage_failure)?;
         self.embedded += embedded.len();
-        self.refused_in_a_row = 0;
+        self.consecutive_refusals = 0;
         for chunk in embedded {
             self.claimed.remove(&chunk);
         }
@@ -195,17 +196,23 @@ impl<'a> Embedding<'a> {
     }
 }
 
-async fn embed(ports: &Ports, batch: Vec<UnembeddedChunk>) -> Answered {
+async fn next_change(
+    stored: &mut Option<watch::Receiver<()>>,
+) -> Option<Result<(), watch::error::RecvError>> {
+    Some(stored.as_mut()?.changed().await)
+}
+
+async fn embed(ports: &PipelinePorts, batch: Vec<UnembeddedChunk>) -> BatchResult {
     let texts = batch.iter().map(|chunk| chunk.text.clone()).collect();
-    let answer = ports.embedder.embed(texts, EmbeddingPriority::Bulk).await;
-    (batch, answer)
+    let result = ports.embedder.embed(texts, EmbeddingPriority::Bulk).await;
+    (batch, result)
 }
 
 fn is_about_the_text(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Refused | FailureKind::TooLong)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-fn of_storage(error: StorageError) -> Failure {
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
+fn storage_failure(error: StorageError) -> Failure {
     Failure::new(FailureKind::Retrieval, format!("storage is unavailable: {error}"))
 }

@@ -1,140 +1,144 @@
-//! Reading a source: what changed is read, what is gone is removed, everything else is left as it is.
+//! Ingests a source: parses new and changed files, removes the documents of vanished ones, and leaves all others.
 
-mod look;
+mod scan;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::{DocumentId, IngestFailure, IngestStage, NewDocument, Principal, PutOutcome, StorageError};
+use domain::{
+    DocumentId, Failure, FailureKind, IngestFailure, IngestStage, KnownFile, NewDocument, Principal,
+    PutOutcome, StorageError,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 
-use super::embed::{self, Outcome, Wanted};
-use super::{Pipeline, Progress, Report, Stopped, Tell, file};
-use crate::sources::{Opened, Skip, Source};
-use look::Look;
+use super::embed::{self, EmbedOutcome, EmbedScope};
+use super::{IngestError, IngestProgress, OnProgress, Pipeline, SourceReport, filing};
+use crate::sources::{FileSource, SkipReason, SourceSnapshot};
+use scan::Scan;
 
-/// Files that wait between being cut and being filed.
-const WAITING: usize = 64;
+/// Capacity of the queue between scanning and storing, in files.
+const SCANNED_FILES: usize = 64;
 
-/// Documents that are removed in one transaction.
-const REMOVED_AT_A_TIME: usize = 500;
+const REMOVALS_PER_TRANSACTION: usize = 500;
 
-/// What was found out about one file.
-enum Looked {
+/// What the scan found out about one file.
+enum ScannedFile {
     Unchanged,
-    Skipped(Skip),
+    Skipped(SkipReason),
     Failed(IngestFailure),
-    Ready(Box<NewDocument>),
+    Changed(Box<NewDocument>),
 }
 
+/// The documents of the catalog with their digests, by path.
+type KnownFiles = HashMap<String, (DocumentId, [u8; 32])>;
+
 impl Pipeline {
-    /// Reads a source into a collection: files that are new or changed, and no others. Documents whose files are
-    /// gone are removed. What cannot be taken in is told in the report and stops nothing else.
-    pub async fn read(
+    /// Ingests the new and changed files of a source into a collection, and removes the documents whose files are
+    /// gone. A file that cannot be ingested is in the report and does not affect the others.
+    pub async fn ingest_source(
         &self,
         who: &Principal,
-        source: Arc<dyn Source>,
+        source: Arc<dyn FileSource>,
         collection: &str,
-        tell: Tell<'_>,
-    ) -> Result<Report, Stopped> {
-        let cutter = self.cutter().await.map_err(|failure| stopped(IngestStage::Embedding, &failure))?;
-        let opened = spawn_blocking(move || source.open()).await.map_err(of_a_bug)?;
-        let opened = opened.map_err(|error| stopped(IngestStage::Reading, &error))?;
-        let root = opened.root().clone();
-        let known = self.ports.catalog.known(who, collection, &root.repo_url).await.map_err(of_storage)?;
-        let is_here = |path: &str| path.strip_prefix(&root.prefix).is_some_and(|path| opened.covers(path));
-        let known: Vec<_> = known.into_iter().filter(|known| is_here(&known.file_path)).collect();
-        let teller = Teller::new(tell, &*opened);
-        let (heard, hear) = mpsc::channel(WAITING);
-        let look = Look {
+        on_progress: OnProgress<'_>,
+    ) -> Result<SourceReport, IngestError> {
+        let chunker = self.chunker().await?;
+        let snapshot = spawn_blocking(move || source.open()).await??;
+        let root = snapshot.root().clone();
+        let known = self.ports.catalog.known(who, collection, &root.repo_url).await?;
+        let progress = ProgressReporter::new(on_progress, &*snapshot);
+        let scan = Scan {
             collection: collection.to_owned(),
             root: root.clone(),
-            known: known.into_iter().map(|known| (known.file_path, (known.document, known.digest))).collect(),
-            recipe: self.recipe(),
-            cutter,
+            known: covered_files(known, &*snapshot),
+            digests: self.digests(),
+            chunker,
             clock: Arc::clone(&self.ports.clock),
         };
-        let looking = spawn_blocking(move || look.through(opened, &heard));
-        let (filed, filings) = watch::channel(());
-        let taking = async {
-            let mut report = self.take(who, hear, &filed, &teller).await.map_err(of_storage)?;
-            let gone = looking.await.map_err(of_a_bug)?;
-            report.removed = self.remove(who, &gone).await.map_err(of_storage)?;
-            drop(filed);
-            Ok(report)
+        let (scanned_sender, scanned) = mpsc::channel(SCANNED_FILES);
+        let scanning = spawn_blocking(move || scan.run(snapshot, &scanned_sender));
+        let (stored_sender, stored) = watch::channel(());
+        let storing = async {
+            let mut report = self.store_scanned(who, scanned, &stored_sender, &progress).await?;
+            report.removed = self.remove(who, &scanning.await?).await?;
+            drop(stored_sender);
+            Ok::<_, IngestError>(report)
         };
-        let told = |embedded: usize| teller.update(|progress| progress.embedded = embedded as u64);
-        let embedding = embed::missing(&self.ports, Wanted::All, filings, &told);
-        let (taken, embedded) = tokio::join!(taking, embedding);
-        let mut report = taken?;
-        let outcome = self.try_once_more(embedded, &told).await;
-        report.embedded = outcome.embedded as u64;
-        report.not_embedded = outcome.failure;
-        self.wait_until_published(&mut report).await;
-        Ok(Report { repo_url: root.repo_url, commit: root.commit, ..report })
+        let on_embedded = |embedded: usize| progress.update(|progress| progress.embedded = embedded as u64);
+        let embedding = embed::embed_missing(&self.ports, EmbedScope::All, Some(stored), &on_embedded);
+        let (report, embedded) = tokio::join!(storing, embedding);
+        let mut report = report?;
+        let embedded = self.retry_embedding(embedded, &on_embedded).await;
+        report.embedded = embedded.embedded as u64;
+        report.not_embedded = embedded.failure;
+        self.sync_index(&mut report).await;
+        Ok(SourceReport { repo_url: root.repo_url, commit: root.commit, ..report })
     }
 
-    /// What stopped embedding while files were still being read may be over by now.
-    async fn try_once_more(&self, first: Outcome, tell: &(dyn Fn(usize) + Send + Sync)) -> Outcome {
+    /// Retries once: the cause of a failure early in the scan may be over by now.
+    async fn retry_embedding(
+        &self,
+        first: EmbedOutcome,
+        on_embedded: &(dyn Fn(usize) + Send + Sync),
+    ) -> EmbedOutcome {
         if !first.failure.as_ref().is_some_and(|failure| failure.kind.retryable()) {
             return first;
         }
-        let (_, nothing_follows) = watch::channel(());
-        let told = |embedded: usize| tell(first.embedded + embedded);
-        let second = embed::missing(&self.ports, Wanted::All, nothing_follows, &told).await;
-        Outcome { embedded: first.embedded + second.embedded, failure: second.failure }
+        let on_retried = |embedded: usize| on_embedded(first.embedded + embedded);
+        let second = embed::embed_missing(&self.ports, EmbedScope::All, None, &on_retried).await;
+        EmbedOutcome { embedded: first.embedded + second.embedded, failure: second.failure }
     }
 
-    /// Files what is ready, in short transactions, and counts everything. `filed` hears of each.
-    async fn take(
+    /// Stores the changed files as the scan delivers them, and announces each transaction on `stored`.
+    async fn store_scanned(
         &self,
         who: &Principal,
-        mut hear: mpsc::Receiver<Looked>,
-        filed: &watch::Sender<()>,
-        teller: &Teller<'_>,
-    ) -> Result<Report, StorageError> {
-        let mut report = Report::default();
-        let mut looked = Vec::new();
-        while hear.recv_many(&mut looked, WAITING).await > 0 {
-            let files = looked.len() as u64;
-            let mut ready = Vec::new();
-            for looked in looked.drain(..) {
-                match looked {
-                    Looked::Unchanged => report.unchanged += 1,
-                    Looked::Skipped(reason) => report.skip(reason),
-                    Looked::Failed(failure) => report.fail(failure),
-                    Looked::Ready(document) => ready.push(*document),
+        mut scanned: mpsc::Receiver<ScannedFile>,
+        stored: &watch::Sender<()>,
+        progress: &ProgressReporter<'_>,
+    ) -> Result<SourceReport, StorageError> {
+        let mut report = SourceReport::default();
+        let mut files = Vec::new();
+        while scanned.recv_many(&mut files, SCANNED_FILES).await > 0 {
+            let count = files.len() as u64;
+            let mut changed = Vec::new();
+            for file in files.drain(..) {
+                match file {
+                    ScannedFile::Unchanged => report.unchanged += 1,
+                    ScannedFile::Skipped(reason) => report.add_skipped(reason),
+                    ScannedFile::Failed(failure) => report.add_failure(failure),
+                    ScannedFile::Changed(document) => changed.push(*document),
                 }
             }
-            self.file_and_count(who, ready, &mut report).await?;
-            filed.send_replace(());
-            teller.update(|progress| {
-                progress.files += files;
+            self.store_changed(who, changed, &mut report).await?;
+            stored.send_replace(());
+            progress.update(|progress| {
+                progress.files += count;
                 progress.chunks = report.chunks;
             });
         }
         Ok(report)
     }
 
-    async fn file_and_count(
+    async fn store_changed(
         &self,
         who: &Principal,
         documents: Vec<NewDocument>,
-        report: &mut Report,
+        report: &mut SourceReport,
     ) -> Result<(), StorageError> {
         let sizes: Vec<_> = documents
             .iter()
             .map(|new| (new.document.place.clone(), new.chunks.len() as u64, new.document.text.len() as u64))
             .collect();
-        let filings = file::all(&*self.ports.catalog, who, documents).await;
-        if let Some(Err(error)) = filings.first()
-            && filings.iter().all(Result::is_err)
+        let outcomes = filing::put_all(&*self.ports.catalog, who, documents).await;
+        if let Some(Err(error)) = outcomes.first()
+            && outcomes.iter().all(Result::is_err)
         {
             return Err(error.clone());
         }
-        for ((place, chunks, bytes), filing) in sizes.into_iter().zip(filings) {
-            match filing {
+        for ((place, chunks, bytes), outcome) in sizes.into_iter().zip(outcomes) {
+            match outcome {
                 Ok(PutOutcome::Added) => report.added += 1,
                 Ok(PutOutcome::Replaced) => report.replaced += 1,
                 Ok(PutOutcome::Unchanged) => {
@@ -142,11 +146,8 @@ impl Pipeline {
                     continue;
                 }
                 Err(error) => {
-                    report.fail(IngestFailure {
-                        place,
-                        stage: IngestStage::Filing,
-                        message: error.to_string(),
-                    });
+                    let (stage, message) = (IngestStage::Filing, error.to_string());
+                    report.add_failure(IngestFailure { place, stage, message });
                     continue;
                 }
             }
@@ -156,56 +157,47 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn remove(&self, who: &Principal, gone: &[DocumentId]) -> Result<u64, StorageError> {
+    async fn remove(&self, who: &Principal, documents: &[DocumentId]) -> Result<u64, StorageError> {
         let mut removed = 0;
-        for some in gone.chunks(REMOVED_AT_A_TIME) {
-            removed += self.ports.catalog.remove(who, some).await?;
+        for documents in documents.chunks(REMOVALS_PER_TRANSACTION) {
+            removed += self.ports.catalog.remove(who, documents).await?;
         }
         Ok(removed)
     }
 
-    async fn wait_until_published(&self, report: &mut Report) {
-        let Some(published) = &self.ports.published else { return };
-        if let Err(reason) = published.wait_until_searchable().await {
+    async fn sync_index(&self, report: &mut SourceReport) {
+        let Some(index_sync) = &self.ports.index_sync else { return };
+        if let Err(error) = index_sync.wait_until_searchable().await {
             report.not_embedded.get_or_insert_with(|| {
-                domain::Failure::new(domain::FailureKind::Retrieval, format!("the index is behind: {reason}"))
+                Failure::new(FailureKind::Retrieval, format!("the index is behind: {error}"))
             });
         }
     }
 }
 
-/// Tells how far things are, from all who move them.
-struct Teller<'a> {
-    progress: Mutex<Progress>,
-    tell: Tell<'a>,
+/// The known files that are within the snapshot.
+fn covered_files(known: Vec<KnownFile>, snapshot: &dyn SourceSnapshot) -> KnownFiles {
+    let prefix = &snapshot.root().prefix;
+    let is_covered = |path: &str| path.strip_prefix(prefix).is_some_and(|path| snapshot.covers(path));
+    let known = known.into_iter().filter(|known| is_covered(&known.file_path));
+    known.map(|known| (known.file_path, (known.document, known.digest))).collect()
 }
 
-impl<'a> Teller<'a> {
-    fn new(tell: Tell<'a>, opened: &dyn Opened) -> Self {
-        let progress = Progress { files_total: opened.total(), ..Progress::default() };
-        Self { progress: Mutex::new(progress), tell }
+/// Merges the progress of concurrent steps into one callback.
+struct ProgressReporter<'a> {
+    progress: Mutex<IngestProgress>,
+    on_progress: OnProgress<'a>,
+}
+
+impl<'a> ProgressReporter<'a> {
+    fn new(on_progress: OnProgress<'a>, snapshot: &dyn SourceSnapshot) -> Self {
+        let progress = IngestProgress { files_total: snapshot.total(), ..IngestProgress::default() };
+        Self { progress: Mutex::new(progress), on_progress }
     }
 
-    fn update(&self, change: impl FnOnce(&mut Progress)) {
+    fn update(&self, change: impl FnOnce(&mut IngestProgress)) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut progress);
-        (self.tell)(*progress);
+        (self.on_progress)(*progress);
     }
-}
-
-/// What the catalog has, by path.
-type KnownFiles = HashMap<String, (DocumentId, [u8; 32])>;
-
-fn stopped(stage: IngestStage, error: &dyn std::error::Error) -> Stopped {
-    Stopped { stage, message: error.to_string() }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-fn of_storage(error: StorageError) -> Stopped {
-    stopped(IngestStage::Filing, &error)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-fn of_a_bug(error: tokio::task::JoinError) -> Stopped {
-    Stopped { stage: IngestStage::Reading, message: format!("reading broke off, which is a bug: {error}") }
 }

@@ -1,87 +1,99 @@
-//! What is told while a source is read, and when it has been.
+//! The progress and the result of ingesting a source.
 
 use std::collections::BTreeMap;
 
-use domain::{Failure, IngestFailure, IngestStage};
+use domain::{Failure, IngestFailure, IngestStage, StorageError};
+use tokio::task::JoinError;
 
-use crate::sources::Skip;
+use crate::sources::{SkipReason, SourceError};
 
-/// Failures that are told one by one; those after them are only counted.
-const FAILURES_TOLD: usize = 1_000;
+/// Maximum failures in a report; further ones are only counted.
+const MAX_FAILURES: usize = 1_000;
 
-/// How far things are.
+/// The progress of an ingest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Files looked at.
+pub struct IngestProgress {
+    /// Files examined.
     pub files: u64,
-    /// Files there are, if that is known.
+    /// Files of the source, if the number is known.
     pub files_total: Option<u64>,
-    /// Chunks filed: these are found by their words.
+    /// Chunks stored, which makes them searchable by words.
     pub chunks: u64,
-    /// Chunks that got their vectors.
+    /// Chunks embedded.
     pub embedded: u64,
 }
 
-/// Told how far things are: often, and from one task, so it should be quick.
-pub type Tell<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+/// Called on every step of an ingest, often and from its task, so it must return quickly.
+pub type OnProgress<'a> = &'a (dyn Fn(IngestProgress) + Send + Sync);
 
-/// What became of a source.
+/// The result of ingesting a source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
-    /// The root of its documents.
+pub struct SourceReport {
+    /// The address of the repository or folder.
     pub repo_url: String,
     /// The commit that was read.
     pub commit: Option<String>,
-    /// Files that were new.
+    /// New files.
     pub added: u64,
-    /// Files that had changed.
+    /// Changed files.
     pub replaced: u64,
-    /// Files that are as they were.
+    /// Unchanged files.
     pub unchanged: u64,
-    /// Documents whose files are gone, or are left out now.
+    /// Documents removed, because their files are gone or are skipped now.
     pub removed: u64,
-    /// How many were left out, by reason.
-    pub skipped: BTreeMap<Skip, u64>,
+    /// Skipped files, by reason.
+    pub skipped: BTreeMap<SkipReason, u64>,
     /// Chunks of the new and changed files.
     pub chunks: u64,
     /// Bytes of the new and changed files.
     pub bytes: u64,
-    /// Chunks that got their vectors.
+    /// Chunks embedded.
     pub embedded: u64,
-    /// What could not be taken in: the first thousand.
+    /// The files that could not be ingested, at most 1,000 of them.
     pub failures: Vec<IngestFailure>,
-    /// How much could not be taken in.
+    /// The number of files that could not be ingested.
     pub failure_count: u64,
-    /// Why chunks have no vectors yet. They are found by their words; reading again gives them the rest.
+    /// Why some chunks have no vectors yet. They are searchable by words; the next ingest embeds them.
     pub not_embedded: Option<Failure>,
 }
 
-impl Report {
-    pub(super) fn skip(&mut self, reason: Skip) {
+impl SourceReport {
+    pub(super) fn add_skipped(&mut self, reason: SkipReason) {
         *self.skipped.entry(reason).or_default() += 1;
     }
 
-    pub(super) fn fail(&mut self, failure: IngestFailure) {
+    pub(super) fn add_failure(&mut self, failure: IngestFailure) {
         self.failure_count += 1;
-        if self.failures.len() < FAILURES_TOLD {
+        if self.failures.len() < MAX_FAILURES {
             self.failures.push(failure);
         }
     }
 }
 
-/// Why a source was not read to its end. What was filed before stays; reading again goes on from there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// How far it came.
-    pub stage: IngestStage,
-    /// What is wrong and what to do.
-    pub message: String,
+/// Why a source was not ingested to its end. The documents stored until then remain, and the next ingest continues.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// The source cannot be opened.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The catalog cannot be read or written.
+    #[error(transparent)]
+    Catalog(#[from] StorageError),
+    /// The embedder has no token counter, so that documents cannot be chunked.
+    #[error(transparent)]
+    Embedder(#[from] Failure),
+    /// The thread that reads the source panicked.
+    #[error("reading broke off, which is a bug: {0}")]
+    Panicked(#[from] JoinError),
 }
 
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
+impl IngestError {
+    /// The stage that failed.
+    pub fn stage(&self) -> IngestStage {
+        match self {
+            Self::Source(_) | Self::Panicked(_) => IngestStage::Reading,
+            Self::Catalog(_) => IngestStage::Filing,
+            Self::Embedder(_) => IngestStage::Embedding,
+        }
     }
 }
-
-impl std::error::Error for Stopped {}

@@ -1,105 +1,114 @@
-//! A git repository at one commit. Its files are git's own objects: nothing is checked out, so no link is followed
-//! and no filter runs, and each file's content is named by its object without being read.
+//! Reads a git repository at one commit.
+//!
+//! Files are read as git objects, without a checkout: no link is followed, no filter or hook runs, and the
+//! object id identifies the content of a file without reading it.
 
 pub(crate) mod address;
-mod bounded;
-pub(crate) mod command;
+mod blobs;
 mod fetch;
-mod objects;
+pub(crate) mod git;
 mod tree;
+mod watchdog;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::vec;
 
-use super::{Entry, File, Limits, Opened, Root, Source, SourceError, Unread, site};
-use crate::names::Site;
-use command::Git;
-use objects::Objects;
+use domain::SourceKind;
 
-/// A repository, here or elsewhere.
+use super::{
+    FileSource, ReadError, SourceEntry, SourceError, SourceFile, SourceLimits, SourceRoot, SourceSnapshot,
+    site_config,
+};
+use crate::names::DocusaurusSite;
+pub(crate) use address::SCHEMES;
+use blobs::BlobReader;
+use git::Git;
+
+/// A local or remote repository.
 #[derive(Clone)]
 pub struct Repository {
-    /// Its URL, or a path.
+    /// A URL or a local path.
     pub address: String,
-    /// The folder in which repositories from elsewhere are kept between two readings.
+    /// The folder for clones of remote repositories, which later ingests update.
     pub cache: PathBuf,
-    /// The site that its pages are shown on; without one, the site whose settings lie in it.
-    pub site: Option<Site>,
-    /// How much of it is read.
-    pub limits: Limits,
+    /// The site that publishes the pages; `None` to detect a Docusaurus configuration in the repository.
+    pub site: Option<DocusaurusSite>,
+    /// Bounds on what is read.
+    pub limits: SourceLimits,
 }
 
 impl Repository {
-    /// Whether something that a person typed names a repository rather than a folder or a page.
+    /// Whether a command-line argument names a repository rather than a folder or a page.
     pub fn is_address(typed: &str) -> bool {
         let path = Path::new(typed);
         let is_bare = path.join("HEAD").is_file() && path.join("objects").is_dir();
         is_bare || !path.exists() && address::looks_like_a_repository(typed)
     }
 
-    /// What a person typed, fit for a terminal or a log: an address without credentials, anything else as it is.
-    pub fn shown(typed: &str) -> String {
+    /// A command-line argument as it may be shown: an address without credentials, anything else unchanged.
+    pub fn redacted(typed: &str) -> String {
         let is_address = typed.contains("://") && !Path::new(typed).exists();
         if is_address { address::without_credentials(typed) } else { typed.to_owned() }
     }
 
-    fn find(&self) -> Result<Found, SourceError> {
+    fn locate(&self) -> Result<LocalRepository, SourceError> {
         if !self.address.starts_with('-') && Path::new(&self.address).is_dir() {
-            return here(Path::new(&self.address));
+            return LocalRepository::at(Path::new(&self.address));
         }
         address::check(&self.address)?;
         let (git, commit) = fetch::fetch(&self.address, &self.cache, self.limits)?;
-        Ok(Found { repo_url: address::without_credentials(&self.address), git, commit })
+        Ok(LocalRepository { repo_url: address::without_credentials(&self.address), git, commit })
     }
 }
 
-/// A repository that can be read.
-struct Found {
+/// A repository on disk.
+struct LocalRepository {
     repo_url: String,
     git: Git,
-    /// None if the repository is empty.
+    /// `None` if the repository has no commits.
     commit: Option<String>,
 }
 
-impl Source for Repository {
-    fn open(&self) -> Result<Box<dyn Opened>, SourceError> {
-        let Found { repo_url, git, commit } = self.find()?;
+impl LocalRepository {
+    fn at(path: &Path) -> Result<Self, SourceError> {
+        let shown = || path.display().to_string();
+        let path = fs::canonicalize(path).map_err(|source| SourceError::Io { path: shown(), source })?;
+        let git = Git::in_folder(&path);
+        let folder = git
+            .line(&["rev-parse", "--show-toplevel"])
+            .or_else(|| git.line(&["rev-parse", "--absolute-git-dir"]))
+            .ok_or_else(|| SourceError::NotARepository { path: shown() })?;
+        let origin = git.line(&["config", "--get", "remote.origin.url"]);
+        let repo_url = origin.map(|origin| address::without_credentials(&origin));
+        let repo_url = repo_url.unwrap_or_else(|| address::file_url(Path::new(&folder)));
+        let commit = git.line(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
+        Ok(Self { repo_url, git, commit })
+    }
+}
+
+impl FileSource for Repository {
+    fn open(&self) -> Result<Box<dyn SourceSnapshot>, SourceError> {
+        let LocalRepository { repo_url, git, commit } = self.locate()?;
         let entries = match &commit {
             Some(commit) => tree::entries(&git, commit, self.limits)?,
             None => Vec::new(),
         };
-        let mut objects = Objects::of(&git, self.limits.file_bytes)?;
-        let site = site::of(self.site.as_ref(), &entries, |file| objects.read_file(file));
-        let root = Root { kind: domain::SourceKind::Git, repo_url, prefix: String::new(), commit, site };
-        Ok(Box::new(OpenedRepository { root, entries: entries.into_iter(), objects }))
+        let mut blobs = BlobReader::start(&git, self.limits.file_bytes)?;
+        let site = site_config::find_site(self.site.as_ref(), &entries, |file| blobs.read_file(file));
+        let root = SourceRoot { kind: SourceKind::Git, repo_url, prefix: String::new(), commit, site };
+        Ok(Box::new(RepositorySnapshot { root, entries: entries.into_iter(), blobs }))
     }
 }
 
-/// A repository on this machine is read where it lies.
-fn here(path: &Path) -> Result<Found, SourceError> {
-    let at = |reason: &str| SourceError(format!("{}: {reason}", path.display()));
-    let path = fs::canonicalize(path).map_err(|error| at(&error.to_string()))?;
-    let git = Git::in_folder(&path);
-    let folder = git
-        .line(&["rev-parse", "--show-toplevel"])
-        .or_else(|| git.line(&["rev-parse", "--absolute-git-dir"]))
-        .ok_or_else(|| at("this is no git repository, or git is not installed"))?;
-    let origin = git.line(&["config", "--get", "remote.origin.url"]);
-    let repo_url = origin.map(|origin| address::without_credentials(&origin));
-    let repo_url = repo_url.unwrap_or_else(|| address::of_path(Path::new(&folder)));
-    let commit = git.line(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
-    Ok(Found { repo_url, git, commit })
+struct RepositorySnapshot {
+    root: SourceRoot,
+    entries: vec::IntoIter<SourceEntry>,
+    blobs: BlobReader,
 }
 
-struct OpenedRepository {
-    root: Root,
-    entries: vec::IntoIter<Entry>,
-    objects: Objects,
-}
-
-impl Opened for OpenedRepository {
-    fn root(&self) -> &Root {
+impl SourceSnapshot for RepositorySnapshot {
+    fn root(&self) -> &SourceRoot {
         &self.root
     }
 
@@ -107,11 +116,11 @@ impl Opened for OpenedRepository {
         Some(self.entries.len() as u64)
     }
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<SourceEntry> {
         self.entries.next()
     }
 
-    fn read(&mut self, file: &File) -> Result<Vec<u8>, Unread> {
-        self.objects.read_file(file)
+    fn read(&mut self, file: &SourceFile) -> Result<Vec<u8>, ReadError> {
+        self.blobs.read_file(file)
     }
 }

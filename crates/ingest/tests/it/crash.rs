@@ -1,5 +1,5 @@
-//! A process that is killed while it reads a folder leaves a sound catalog, and reading again completes it.
-//! `WELLSPRING_SOAK` makes it fifty times.
+//! A process that is killed during an ingest leaves a consistent catalog, and the next ingest completes it.
+//! Five kills, or fifty with `WELLSPRING_SOAK`.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use storage::{Durability, SqliteCatalog};
 
 use crate::library::{COLLECTION, Library};
 
-/// Says to a process that it is the one that reads: the folder, and where the catalog is.
+/// Set in the process that ingests: the folder, and the path of the catalog.
 const FOLDER: &str = "WELLSPRING_TEST_INGEST_FOLDER";
 const CATALOG: &str = "WELLSPRING_TEST_INGEST_CATALOG";
 
@@ -45,14 +45,14 @@ async fn a_killed_run_leaves_a_sound_catalog_that_the_next_one_completes() {
     }
 }
 
-/// Every document is there with all of its chunks.
+/// Every document has all of its chunks.
 async fn check(library: &Library) {
     let who = Principal::local();
     let changes = library.knowledge.changes_since(0, "", usize::MAX).await.unwrap();
-    for filed in library.documents().await.into_values() {
-        let id = filed.document.id;
+    for stored in library.documents().await.into_values() {
+        let id = stored.document.id;
         let chunks = changes.added.iter().filter(|chunk| chunk.document == id).count() as u64;
-        assert_eq!(chunks, filed.chunk_count);
+        assert_eq!(chunks, stored.chunk_count);
         assert!(chunks > 1);
         assert!(library.knowledge.document(&who, id).await.unwrap().is_some());
     }
@@ -61,29 +61,33 @@ async fn check(library: &Library) {
 async fn read_until_killed(folder: &Path, catalog: &Path) {
     let library = Library::with(Arc::new(SqliteCatalog::open(catalog, Durability::Process).unwrap()));
     let source = ingest::sources::Folder { path: folder.to_owned(), ..library.folder() };
-    let tell = |_| println!("\nprogress");
-    library.pipeline.read(&Principal::local(), Arc::new(source), COLLECTION, &tell).await.unwrap();
+    let on_progress = |_| println!("\nprogress");
+    library
+        .pipeline
+        .ingest_source(&Principal::local(), Arc::new(source), COLLECTION, &on_progress)
+        .await
+        .unwrap();
 }
 
-/// This test, in a process of its own, which reads. It is killed when this is dropped.
+/// This test in a child process, which ingests. It is killed on drop.
 struct Reader {
     process: Child,
 }
 
 impl Reader {
     fn start(folder: &Path, catalog: &Path) -> Self {
-        let mut command = Command::new(env::current_exe().expect("a test is a program"));
+        let mut command = Command::new(env::current_exe().expect("the test binary has a path"));
         let name = "crash::a_killed_run_leaves_a_sound_catalog_that_the_next_one_completes";
         command.args([name, "--exact", "--nocapture"]);
         command.env(FOLDER, folder).env(CATALOG, catalog).stdout(Stdio::piped());
-        Self { process: command.spawn().expect("a test can be run") }
+        Self { process: command.spawn().expect("the test binary starts") }
     }
 
-    /// Waits until it has told its progress so many times, or has ended.
+    /// Waits until the process has reported its progress this many times, or has ended.
     fn wait_for(&mut self, times: u64) {
-        let lines = BufReader::new(self.process.stdout.as_mut().expect("it is piped")).lines();
-        let told = lines.map_while(Result::ok).filter(|line| line == "progress");
-        assert!(told.zip(0..times).count() > 0, "the reader ended before it began");
+        let lines = BufReader::new(self.process.stdout.as_mut().expect("stdout is piped")).lines();
+        let progress = lines.map_while(Result::ok).filter(|line| line == "progress");
+        assert!(progress.zip(0..times).count() > 0, "the reader ended before it began");
     }
 }
 

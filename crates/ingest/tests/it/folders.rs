@@ -1,17 +1,17 @@
-//! Folders, read into a real catalog again and again.
+//! Folders, ingested repeatedly into a real catalog.
 
 use std::fs;
 use std::sync::Mutex;
 
 use domain::{Catalog, IngestStage, Principal};
-use ingest::Progress;
-use ingest::names::Site;
-use ingest::sources::{Folder, Skip};
+use ingest::IngestProgress;
+use ingest::names::DocusaurusSite;
+use ingest::sources::{Folder, SkipReason};
 
 use crate::library::{COLLECTION, Library, commit, git};
 
 #[tokio::test]
-async fn a_folder_is_read_with_names_chunks_and_vectors() {
+async fn a_folder_is_stored_with_names_chunks_and_vectors() {
     let library = Library::new();
     library.write("docs/control/intro.md", "---\ntags: [a, b]\n---\n# Intro\n\n## Use\n\nTurn it on.\n");
     library.write("src/main.rs", "fn main() {}\n");
@@ -31,7 +31,7 @@ async fn a_folder_is_read_with_names_chunks_and_vectors() {
 }
 
 #[tokio::test]
-async fn only_what_changed_is_read_again_and_what_is_gone_is_removed() {
+async fn only_changed_files_are_embedded_again_and_vanished_ones_are_removed() {
     let library = Library::new();
     let long = |word: &str| format!("# {word}\n\n{}\n", format!("{word} is a word. ").repeat(400));
     library.write("same.md", long("same"));
@@ -51,14 +51,14 @@ async fn only_what_changed_is_read_again_and_what_is_gone_is_removed() {
     let report = library.read(library.folder()).await;
     assert_eq!((report.added, report.replaced, report.unchanged, report.removed), (1, 1, 1, 1));
     let embedded = library.embedder.take_embedded();
-    assert_eq!(embedded.len(), 2, "chunks that are as they were keep their vectors: {embedded:?}");
+    assert_eq!(embedded.len(), 2, "unchanged chunks keep their vectors: {embedded:?}");
     let after = library.documents().await;
     assert_eq!(after["changed.md"].document.id, before["changed.md"].document.id);
     assert_eq!(library.paths().await, ["changed.md", "new.md", "same.md"]);
 }
 
 #[tokio::test]
-async fn what_nobody_wants_to_find_is_left_out() {
+async fn ignored_hidden_secret_generated_and_binary_files_are_skipped() {
     let library = Library::new();
     library.write("kept.md", "# Kept\n");
     library.write(".gitignore", "ignored.md\n/build/\n");
@@ -85,13 +85,15 @@ async fn what_nobody_wants_to_find_is_left_out() {
     let report = library.read(library.folder()).await;
     assert_eq!(library.paths().await, ["kept.md"]);
     assert_eq!(report.failures, []);
-    for (reason, count) in [(Skip::Secret, 5), (Skip::Binary, 2), (Skip::Generated, 4), (Skip::Empty, 1)] {
+    for (reason, count) in
+        [(SkipReason::Secret, 5), (SkipReason::Binary, 2), (SkipReason::Generated, 4), (SkipReason::Empty, 1)]
+    {
         assert_eq!(report.skipped.get(&reason), Some(&count), "{reason:?}");
     }
 }
 
 #[tokio::test]
-async fn a_file_that_is_left_out_now_is_removed() {
+async fn a_file_that_is_skipped_now_is_removed() {
     let library = Library::new();
     library.write("a.md", "# A\n");
     library.write("b.md", "# B\n");
@@ -103,7 +105,7 @@ async fn a_file_that_is_left_out_now_is_removed() {
 }
 
 #[tokio::test]
-async fn a_folder_in_a_repository_is_known_by_its_path_in_it() {
+async fn a_folder_in_a_repository_has_paths_relative_to_the_repository() {
     let library = Library::new();
     library.write("docs/guide/a.md", "# A\n");
     library.write("src/a.md", "# Another A\n");
@@ -115,14 +117,14 @@ async fn a_folder_in_a_repository_is_known_by_its_path_in_it() {
     let part = Folder { path: library.root().join("docs"), ..library.folder() };
     let report = library.read(part).await;
     assert_eq!(report.repo_url, "https://example.org/it.git");
-    assert_eq!(report.removed, 0, "what lies elsewhere in the repository is not gone");
+    assert_eq!(report.removed, 0, "files elsewhere in the repository are not removed");
     assert_eq!(library.paths().await, ["docs/guide/a.md", "src/a.md"]);
     let who = Principal::local();
     assert_eq!(library.knowledge.known(&who, COLLECTION, &report.repo_url).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn pages_of_a_docusaurus_site_have_its_routes() {
+async fn pages_of_a_docusaurus_site_get_its_routes() {
     let library = Library::new();
     library.write("docs/01-intro.md", "# Intro\n");
     library.write("src/page.rs", "fn a() {}\n");
@@ -130,9 +132,9 @@ async fn pages_of_a_docusaurus_site_have_its_routes() {
     assert_eq!(library.documents().await["docs/01-intro.md"].document.url, None);
     library.write("docusaurus.config.js", "module.exports = { baseUrl: '/it/' };\n");
     let report = library.read(library.folder()).await;
-    assert_eq!(report.replaced, 2, "the site is part of what a page is");
+    assert_eq!(report.replaced, 2, "the site is part of the digest");
     assert_eq!(library.documents().await["docs/01-intro.md"].document.url.as_deref(), Some("/it/docs/intro"));
-    let site = Site { folder: "docs".to_owned(), route_base: "/handbook".to_owned() };
+    let site = DocusaurusSite { folder: "docs".to_owned(), route_base: "/handbook".to_owned() };
     library.read(Folder { site: Some(site), ..library.folder() }).await;
     assert_eq!(
         library.documents().await["docs/01-intro.md"].document.url.as_deref(),
@@ -141,21 +143,21 @@ async fn pages_of_a_docusaurus_site_have_its_routes() {
 }
 
 #[tokio::test]
-async fn a_document_that_fails_tells_its_stage_and_stops_no_other() {
+async fn a_failed_file_is_reported_with_its_stage_and_does_not_affect_the_others() {
     let library = Library::new();
     library.write("good.md", "# Good\n");
     library.write("latin.md", b"caf\xe9\n");
     library.read(library.folder()).await;
     library.write("good.md", b"now not caf\xe9\n");
     let report = library.read(library.folder()).await;
-    let told: Vec<_> =
+    let failures: Vec<_> =
         report.failures.iter().map(|failure| (failure.place.file_path.as_str(), failure.stage)).collect();
-    assert_eq!(told, [("good.md", IngestStage::Parsing), ("latin.md", IngestStage::Parsing)]);
-    assert_eq!(library.paths().await, ["good.md"], "what was known of it stays");
+    assert_eq!(failures, [("good.md", IngestStage::Parsing), ("latin.md", IngestStage::Parsing)]);
+    assert_eq!(library.paths().await, ["good.md"], "its older version is not removed");
 }
 
 #[tokio::test]
-async fn files_are_filed_even_if_nothing_can_embed_them_and_a_later_run_embeds_them() {
+async fn files_are_stored_although_the_embedder_fails_and_the_next_run_embeds_them() {
     let library = Library::new();
     library.write("a.md", "# A\n\nBROKEN\n");
     let report = library.read(library.folder()).await;
@@ -168,7 +170,7 @@ async fn files_are_filed_even_if_nothing_can_embed_them_and_a_later_run_embeds_t
 }
 
 #[tokio::test]
-async fn what_an_earlier_run_left_without_vectors_gets_them() {
+async fn the_next_run_embeds_chunks_without_vectors() {
     let library = Library::new();
     library.write("a.md", "# A\n\nText.\n");
     library.write("b.md", "# B\n\nText.\n");
@@ -182,25 +184,26 @@ async fn what_an_earlier_run_left_without_vectors_gets_them() {
 }
 
 #[tokio::test]
-async fn progress_ends_with_everything_done() {
+async fn the_last_progress_is_complete() {
     let library = Library::new();
     for number in 0..200 {
         library.write(&format!("{number}.md"), format!("# Page {number}\n\nText.\n"));
     }
-    let last = Mutex::new(Progress::default());
-    let tell = |progress| *last.lock().unwrap() = progress;
+    let last = Mutex::new(IngestProgress::default());
+    let on_progress = |progress| *last.lock().unwrap() = progress;
     let source = std::sync::Arc::new(library.folder());
-    let report = library.pipeline.read(&Principal::local(), source, COLLECTION, &tell).await.unwrap();
+    let report =
+        library.pipeline.ingest_source(&Principal::local(), source, COLLECTION, &on_progress).await.unwrap();
     let expected =
-        Progress { files: 200, files_total: Some(200), chunks: report.chunks, embedded: report.chunks };
+        IngestProgress { files: 200, files_total: Some(200), chunks: report.chunks, embedded: report.chunks };
     assert_eq!(*last.lock().unwrap(), expected);
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_says_so() {
+async fn a_missing_folder_is_an_error() {
     let library = Library::new();
     let missing = Folder { path: library.beside("missing"), ..library.folder() };
-    let stopped = library.try_to_read(missing).await.unwrap_err();
-    assert_eq!(stopped.stage, IngestStage::Reading);
-    assert!(stopped.message.contains("missing"), "{}", stopped.message);
+    let error = library.try_to_read(missing).await.unwrap_err();
+    assert_eq!(error.stage(), IngestStage::Reading);
+    assert!(error.to_string().contains("missing"), "{}", error.to_string());
 }

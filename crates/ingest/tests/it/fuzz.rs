@@ -1,19 +1,19 @@
-//! Files of every kind, nearly right: each is cut into chunks that keep every promise, or is no text.
+//! Mutated files of every kind: each is chunked with all invariants or rejected as binary.
 
-use ingest::chunk::Budget;
-use ingest::names::Site;
+use ingest::chunk::ChunkBudget;
+use ingest::names::DocusaurusSite;
 use ingest::{media, parse};
 use testing::{fuzz, fuzz_text};
 
 use crate::properties::check_as;
 
-const BUDGET: Budget = Budget { most: 110, least: 25 };
+const BUDGET: ChunkBudget = ChunkBudget { max_tokens: 110, min_tokens: 25 };
 
 macro_rules! files {
     ($($name:literal),*) => { [$(include_str!(concat!("../../fixtures/structure/", $name))),*] };
 }
 
-/// What opens and closes things in most languages.
+/// Delimiters of most languages.
 const MARKS: [&str; 18] =
     ["{", "}", "(", ")", "\"", "'", "`", "/*", "*/", "//", "#", "<", ">", "\"\"\"", "r#\"", "\\", ";", "=>"];
 
@@ -101,7 +101,7 @@ fn settings_of_a_site_and_routes_of_its_pages() {
                     routeBasePath: '/'}}]],\n};\n";
     let page = "---\nid: one\nslug: /two/../three\n---\n# Title\n";
     fuzz_text(&[settings, page], &["docs:", "{", "}", "'", "..", "//", "01-", "index", "${x}"], |text| {
-        let site = Site::with_settings(text);
+        let site = DocusaurusSite::from_config(text);
         let page = parse("docs/01-a/index.md", text);
         for path in ["docs/01-a/index.md", "docs/a.mdx", "readme.md"] {
             if let Some(route) = site.route(path, page.front_matter(), Some("part")) {

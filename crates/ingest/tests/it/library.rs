@@ -1,5 +1,5 @@
-//! What tests of the pipeline are written with: a real catalog, an embedder that tells what it was asked, and
-//! folders that are written in place.
+//! The fixture of the pipeline's tests: a real catalog, a fake embedder that records its texts, and a
+//! temporary folder to ingest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,21 +8,20 @@ use std::process::Command;
 use std::sync::Arc;
 
 use domain::{Catalog, Principal, StoredDocument};
-use ingest::sources::{Folder, Limits, Repository, Source};
-use ingest::{Pipeline, Ports, Progress, Report, Settings, Stopped};
+use ingest::sources::{FileSource, Folder, Repository, SourceLimits};
+use ingest::{IngestError, IngestProgress, Pipeline, PipelinePorts, PipelineSettings, SourceReport};
 use storage::SqliteCatalog;
 use tempfile::TempDir;
 use testing::{FakeEmbedder, PausedClock};
 
-/// The collection that everything is filed in.
 pub(crate) const COLLECTION: &str = "default";
 
-/// A knowledge base, and a folder to read into it.
+/// A catalog, a pipeline into it and a folder to ingest.
 pub(crate) struct Library {
     pub(crate) knowledge: Arc<SqliteCatalog>,
     pub(crate) embedder: Arc<FakeEmbedder>,
     pub(crate) pipeline: Pipeline,
-    place: TempDir,
+    folder: TempDir,
 }
 
 impl Library {
@@ -32,24 +31,24 @@ impl Library {
 
     pub(crate) fn with(knowledge: Arc<SqliteCatalog>) -> Self {
         let embedder = Arc::new(FakeEmbedder::new());
-        let ports = Ports {
+        let ports = PipelinePorts {
             catalog: knowledge.clone(),
             embedder: embedder.clone(),
             clock: Arc::new(PausedClock::new()),
-            published: None,
+            index_sync: None,
         };
-        let pipeline = Pipeline::new(ports, Settings::default());
-        let place = tempfile::tempdir().unwrap();
-        fs::create_dir(place.path().join("root")).unwrap();
-        Self { knowledge, embedder, pipeline, place }
+        let pipeline = Pipeline::new(ports, PipelineSettings::default());
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("root")).unwrap();
+        Self { knowledge, embedder, pipeline, folder }
     }
 
-    /// Where everything of this test is: the folder that is read, and what lies beside it.
+    /// A path next to the ingested folder.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
-        self.place.path().join(name)
+        self.folder.path().join(name)
     }
 
-    /// The folder that is read.
+    /// The ingested folder.
     pub(crate) fn root(&self) -> PathBuf {
         self.beside("root")
     }
@@ -65,20 +64,24 @@ impl Library {
     }
 
     pub(crate) fn folder(&self) -> Folder {
-        Folder { path: self.root(), site: None, limits: Limits::default() }
+        Folder { path: self.root(), site: None, limits: SourceLimits::default() }
     }
 
     pub(crate) fn repository(&self, address: &str) -> Repository {
-        let limits = Limits::default();
+        let limits = SourceLimits::default();
         Repository { address: address.to_owned(), cache: self.beside("cache"), site: None, limits }
     }
 
-    /// Reads a source.
-    pub(crate) async fn try_to_read(&self, source: impl Source + 'static) -> Result<Report, Stopped> {
-        self.pipeline.read(&Principal::local(), Arc::new(source), COLLECTION, &|_: Progress| {}).await
+    pub(crate) async fn try_to_read(
+        &self,
+        source: impl FileSource + 'static,
+    ) -> Result<SourceReport, IngestError> {
+        self.pipeline
+            .ingest_source(&Principal::local(), Arc::new(source), COLLECTION, &|_: IngestProgress| {})
+            .await
     }
 
-    pub(crate) async fn read(&self, source: impl Source + 'static) -> Report {
+    pub(crate) async fn read(&self, source: impl FileSource + 'static) -> SourceReport {
         self.try_to_read(source).await.unwrap()
     }
 
@@ -86,7 +89,7 @@ impl Library {
     pub(crate) async fn documents(&self) -> BTreeMap<String, StoredDocument> {
         let who = Principal::local();
         let (documents, _) = self.knowledge.documents(&who, None, 0, 100_000).await.unwrap();
-        documents.into_iter().map(|filed| (filed.document.place.file_path.clone(), filed)).collect()
+        documents.into_iter().map(|stored| (stored.document.place.file_path.clone(), stored)).collect()
     }
 
     pub(crate) async fn paths(&self) -> Vec<String> {
@@ -98,7 +101,7 @@ impl Library {
     }
 }
 
-/// Runs git in a folder, as nobody in particular.
+/// Runs git in a folder, without the user's configuration.
 pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .arg("-C")
@@ -120,7 +123,7 @@ pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Commits all that is in a folder.
+/// Commits all files of a folder.
 pub(crate) fn commit(folder: &Path) -> String {
     if !folder.join(".git").exists() {
         git(folder, &["init", "--quiet"]);

@@ -1,18 +1,18 @@
-//! The crate from outside: real-looking files, a recorded baseline, properties, attacks; whole sources, read into
-//! a real catalog.
+//! The public interface of the crate: chunks of real-looking, recorded, random and adversarial texts; folders
+//! and repositories ingested into a real catalog.
 
 #![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
 
-mod attacks;
+mod adversarial_texts;
+mod client_documents;
 mod crash;
-mod documents;
 mod folders;
 mod fuzz;
 mod golden;
-mod hostile;
+mod hostile_folders;
 mod library;
+mod many_files;
 mod properties;
 mod repositories;
-mod speed;
 mod tokens;
-mod words;
+mod word_windows;

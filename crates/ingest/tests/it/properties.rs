@@ -1,6 +1,7 @@
-//! What holds for every text.
+//! Invariants that hold for every text.
 
-use ingest::chunk::{Budget, Chunk, ChunkType, Strategy, chunks};
+use domain::ChunkKind;
+use ingest::chunk::{ChunkBudget, ChunkStrategy, TextChunk, chunk_document};
 use ingest::media;
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
 use proptest::strategy::Strategy as Generator;
@@ -12,46 +13,46 @@ const FILES: [&str; 13] = [
     "a.csv",
 ];
 
-/// Bytes of the largest chunk, white space and all.
-pub(crate) const MOST_BYTES: usize = 32 << 10;
+/// Maximum bytes of a chunk, including white space.
+pub(crate) const MAX_BYTES: usize = 32 << 10;
 
-/// Cuts the text as each kind of file and checks what always holds.
-pub(crate) fn check(text: &str, budget: Budget) {
+/// Checks the invariants of a text's chunks, for each kind of file.
+pub(crate) fn check(text: &str, budget: ChunkBudget) {
     for file in FILES {
         check_as(file, text, budget);
     }
 }
 
-/// Cuts the text as this kind of file and checks what always holds.
-pub(crate) fn check_as(file: &str, text: &str, budget: Budget) -> Vec<Chunk> {
+/// Checks the invariants of a text's chunks, for this kind of file.
+pub(crate) fn check_as(file: &str, text: &str, budget: ChunkBudget) -> Vec<TextChunk> {
     let document = ingest::parse(file, text);
-    let found = chunks(&document, Strategy::Structure(budget), &tokens::count);
+    let found = chunk_document(&document, ChunkStrategy::Structure(budget), &tokens::count);
     check_that_nothing_is_lost(text, &found);
     for chunk in &found {
         let piece = &text[chunk.range.clone()];
         let trimmed = piece.trim();
-        assert!(piece.len() <= MOST_BYTES, "{file}: {} bytes", piece.len());
+        assert!(piece.len() <= MAX_BYTES, "{file}: {} bytes", piece.len());
         if trimmed.is_empty() {
-            assert!(text.len() > MOST_BYTES, "{file}: a chunk of white space at {:?}", chunk.range);
+            assert!(text.len() > MAX_BYTES, "{file}: a chunk of white space at {:?}", chunk.range);
             assert_eq!(chunk.lines, (line(text, chunk.range.start), line(text, chunk.range.end - 1)));
             continue;
         }
         let is_one_character = trimmed.chars().count() == 1;
         assert!(
-            tokens::count(trimmed) <= budget.most || is_one_character,
+            tokens::count(trimmed) <= budget.max_tokens || is_one_character,
             "{file}: {} tokens at {:?}",
             tokens::count(trimmed),
             chunk.range
         );
         let start = chunk.range.start + piece.find(trimmed).unwrap();
         assert_eq!(chunk.lines, (line(text, start), line(text, start + trimmed.len() - 1)), "{file}");
-        assert_eq!(chunk.chunk_type.is_none(), !matches!(file, "a.md" | "a.txt" | "a.csv"));
+        assert_eq!(chunk.kind.is_none(), !matches!(file, "a.md" | "a.txt" | "a.csv"));
         assert!(chunk.context.chars().count() <= 500);
     }
     found
 }
 
-fn check_that_nothing_is_lost(text: &str, found: &[Chunk]) {
+fn check_that_nothing_is_lost(text: &str, found: &[TextChunk]) {
     if text.trim().is_empty() {
         assert!(found.is_empty());
         return;
@@ -65,7 +66,7 @@ fn check_that_nothing_is_lost(text: &str, found: &[Chunk]) {
     assert_eq!(end, text.len());
 }
 
-/// The line of a byte, counted the plain way.
+/// The line of a byte, counted naively.
 fn line(text: &str, at: usize) -> u32 {
     let before = &text.as_bytes()[..at];
     let is_end = |&at: &usize| {
@@ -74,11 +75,11 @@ fn line(text: &str, at: usize) -> u32 {
     u32::try_from(1 + (0..at).filter(is_end).count()).unwrap()
 }
 
-fn budgets() -> impl Generator<Value = Budget> {
-    (1..60usize, 0..30usize).prop_map(|(most, least)| Budget { most, least })
+fn budgets() -> impl Generator<Value = ChunkBudget> {
+    (1..60usize, 0..30usize).prop_map(|(max_tokens, min_tokens)| ChunkBudget { max_tokens, min_tokens })
 }
 
-/// Pieces of all languages in any order: nearly right text finds more than random text.
+/// Random sequences of fragments of all languages, which reach more code than random text.
 fn fragments() -> impl Generator<Value = String> {
     let fragment = prop::sample::select(vec![
         "# Title\n",
@@ -157,47 +158,47 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_text_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_text_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         if let Ok(text) = media::decode(&bytes) {
-            check(text, Budget::default());
+            check(text, ChunkBudget::default());
         }
     }
 
     #[test]
     fn the_same_text_gives_the_same_chunks(text in fragments()) {
-        let cut = || chunks(&ingest::parse("a.rs", &text), Strategy::Structure(Budget::default()), &tokens::count);
-        prop_assert_eq!(cut(), cut());
+        let split = || chunk_document(&ingest::parse("a.rs", &text), ChunkStrategy::Structure(ChunkBudget::default()), &tokens::count);
+        prop_assert_eq!(split(), split());
     }
 }
 
 #[test]
-fn a_code_block_that_fits_is_kept_whole() {
+fn a_code_block_that_fits_is_not_split() {
     let block = format!("```\n{}```\n", "one line of code\n".repeat(20));
     let text =
         format!("# T\n\n{}\n\n{block}\n{}\n", "Words before it. ".repeat(10), "Words after it. ".repeat(10));
-    let found = check_as("a.md", &text, Budget { most: 100, least: 10 });
+    let found = check_as("a.md", &text, ChunkBudget { max_tokens: 100, min_tokens: 10 });
     assert!(found.len() > 1);
     assert!(found.iter().any(|chunk| text[chunk.range.clone()].contains(&block)));
 }
 
 #[test]
-fn a_counter_is_asked_for_few_pieces_and_never_for_huge_ones() {
+fn tokens_are_counted_at_most_twice_per_chunk_and_never_for_large_texts() {
     let text = "One more sentence of an endless story. ".repeat(20_000);
     let document = ingest::parse("a.txt", &text);
-    let asked = std::cell::Cell::new((0, 0));
+    let counted = std::cell::Cell::new((0, 0));
     let count = |piece: &str| {
-        asked.set((asked.get().0 + 1, asked.get().1 + piece.len()));
-        assert!(piece.len() <= 16 * Budget::default().most);
+        counted.set((counted.get().0 + 1, counted.get().1 + piece.len()));
+        assert!(piece.len() <= 16 * ChunkBudget::default().max_tokens);
         tokens::count(piece)
     };
-    let found = chunks(&document, Strategy::Structure(Budget::default()), &count);
-    let (times, bytes) = asked.get();
+    let found = chunk_document(&document, ChunkStrategy::Structure(ChunkBudget::default()), &count);
+    let (times, bytes) = counted.get();
     assert!(times <= 2 * found.len(), "{times} for {}", found.len());
     assert!(bytes <= 2 * text.len());
 }
 
 #[test]
 fn text_without_headings_is_a_group_of_paragraphs() {
-    let found = check_as("a.md", "Just a paragraph.\n\nAnd another.", Budget::default());
-    assert_eq!(found[0].chunk_type, Some(ChunkType::ParagraphGroup));
+    let found = check_as("a.md", "Just a paragraph.\n\nAnd another.", ChunkBudget::default());
+    assert_eq!(found[0].kind, Some(ChunkKind::ParagraphGroup));
 }

@@ -1,9 +1,9 @@
-//! Git repositories, read into a real catalog from where they lie and from elsewhere.
+//! Local and remote git repositories, ingested into a real catalog.
 
 use std::fs;
 
 use domain::IngestStage;
-use ingest::sources::{Folder, Limits, Repository, Skip};
+use ingest::sources::{Folder, Repository, SkipReason, SourceLimits};
 
 use crate::library::{Library, commit, git};
 
@@ -12,7 +12,7 @@ fn address(library: &Library) -> String {
 }
 
 #[tokio::test]
-async fn a_later_run_reads_only_what_changed_between_commits() {
+async fn a_later_run_stores_only_the_changes_between_commits() {
     let library = Library::new();
     for path in ["same.md", "changed.md", "gone.md", "renamed.md"] {
         library.write(path, format!("# {path}\n\nText of {path}.\n"));
@@ -38,7 +38,7 @@ async fn a_later_run_reads_only_what_changed_between_commits() {
 }
 
 #[tokio::test]
-async fn what_is_not_committed_is_not_read() {
+async fn uncommitted_changes_are_not_read() {
     let library = Library::new();
     library.write("a.md", "# A\n");
     commit(&library.root());
@@ -51,7 +51,7 @@ async fn what_is_not_committed_is_not_read() {
 }
 
 #[tokio::test]
-async fn history_that_was_written_anew_is_no_problem() {
+async fn a_rewritten_history_is_read_like_any_other() {
     let library = Library::new();
     library.write("a.md", "# A\n");
     library.write("b.md", "# B\n");
@@ -65,7 +65,7 @@ async fn history_that_was_written_anew_is_no_problem() {
 }
 
 #[tokio::test]
-async fn a_clone_that_was_lost_or_damaged_costs_no_document() {
+async fn a_lost_clone_is_fetched_again_without_changes() {
     let library = Library::new();
     library.write("a.md", "# A\n");
     commit(&library.root());
@@ -85,7 +85,7 @@ async fn a_shallow_clone_is_read_like_any_other() {
     let shallow = library.beside("shallow");
     git(&library.root(), &["clone", "--quiet", "--depth=1", &address(&library), shallow.to_str().unwrap()]);
     let report = library.read(library.repository(shallow.to_str().unwrap())).await;
-    assert_eq!(report.repo_url, address(&library), "it is the repository that it was cloned from");
+    assert_eq!(report.repo_url, address(&library), "the address is that of its origin");
     assert_eq!(library.documents().await["a.md"].document.title, "New");
 }
 
@@ -100,7 +100,7 @@ async fn an_empty_repository_has_no_documents() {
 }
 
 #[tokio::test]
-async fn links_modules_and_what_nobody_wants_to_find_are_left_out() {
+async fn links_generated_and_oversized_files_are_skipped() {
     let library = Library::new();
     library.write("a.md", "# A\n");
     library.write("node_modules/b.md", "# B\n");
@@ -110,13 +110,13 @@ async fn links_modules_and_what_nobody_wants_to_find_are_left_out() {
     commit(&library.root());
     let report = library.read(library.repository(&address(&library))).await;
     assert_eq!(library.paths().await, ["a.md", "new\nline.md"]);
-    for reason in [Skip::Link, Skip::Generated, Skip::Oversized] {
+    for reason in [SkipReason::Link, SkipReason::Generated, SkipReason::Oversized] {
         assert_eq!(report.skipped.get(&reason), Some(&1), "{reason:?}");
     }
 }
 
 #[tokio::test]
-async fn a_site_is_found_in_a_repository() {
+async fn a_docusaurus_configuration_is_found_in_a_repository() {
     let library = Library::new();
     library.write("docusaurus.config.ts", "export default {};\n");
     library.write("docs/a.md", "# A\n");
@@ -126,24 +126,24 @@ async fn a_site_is_found_in_a_repository() {
 }
 
 #[tokio::test]
-async fn hostile_addresses_are_refused_before_git_hears_of_them() {
+async fn hostile_addresses_are_rejected_before_git_runs() {
     let library = Library::new();
     let witness = library.beside("witness");
     let touch = format!("ext::touch {}", witness.display());
     for address in [touch.as_str(), "--upload-pack=touch", "-c", "fd::3", "ssh://-oProxyCommand=touch/a"] {
-        let stopped = library.try_to_read(library.repository(address)).await.unwrap_err();
-        assert_eq!(stopped.stage, IngestStage::Reading, "{address}");
+        let error = library.try_to_read(library.repository(address)).await.unwrap_err();
+        assert_eq!(error.stage(), IngestStage::Reading, "{address}");
     }
     assert!(!witness.exists());
 }
 
 #[tokio::test]
-async fn credentials_are_neither_kept_nor_told() {
+async fn credentials_are_neither_stored_nor_shown() {
     let library = Library::new();
-    // Nobody listens on port 1 of this machine.
+    // Port 1 of this machine has no listener.
     for address in ["http://me:s3cr3t@127.0.0.1:1/it.git", "http://127.0.0.1:1/it.git?token=s3cr3t"] {
-        let stopped = library.try_to_read(library.repository(address)).await.unwrap_err();
-        let message = stopped.message;
+        let error = library.try_to_read(library.repository(address)).await.unwrap_err();
+        let message = error.to_string();
         assert!(message.contains("http://127.0.0.1:1/it.git cannot be fetched"), "{message}");
         assert!(!message.contains("s3cr3t"), "{message}");
     }
@@ -153,31 +153,31 @@ async fn credentials_are_neither_kept_nor_told() {
             if entry.path().is_dir() {
                 folders.push(entry.path());
             } else {
-                let kept = String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).into_owned();
-                assert!(!kept.contains("s3cr3t"), "{}", entry.path().display());
+                let content = String::from_utf8_lossy(&fs::read(entry.path()).unwrap()).into_owned();
+                assert!(!content.contains("s3cr3t"), "{}", entry.path().display());
             }
         }
     }
 }
 
 #[tokio::test]
-async fn credentials_in_an_address_that_is_none_are_not_told_either() {
+async fn credentials_in_an_invalid_address_are_not_shown() {
     let library = Library::new();
     let address = "https://me:s3cr3t@example.org:x/it";
     let as_repository = library.try_to_read(library.repository(address)).await.unwrap_err();
     let folder = Folder { path: address.into(), ..library.folder() };
     let as_folder = library.try_to_read(folder).await.unwrap_err();
-    for message in [as_repository.message, as_folder.message] {
+    for message in [as_repository.to_string(), as_folder.to_string()] {
         assert!(!message.contains("s3cr3t"), "{message}");
     }
-    assert_eq!(Repository::shown(address), "https://example.org:x/it");
+    assert_eq!(Repository::redacted(address), "https://example.org:x/it");
     for typed in ["docs", "/srv/a@b", "git@example.org:a/b.git"] {
-        assert_eq!(Repository::shown(typed), typed);
+        assert_eq!(Repository::redacted(typed), typed);
     }
 }
 
 #[tokio::test]
-async fn a_repository_that_is_too_large_is_refused() {
+async fn a_repository_beyond_the_size_limit_is_rejected() {
     let library = Library::new();
     let mut state = 1_u64;
     let mut next = || {
@@ -187,8 +187,8 @@ async fn a_repository_that_is_too_large_is_refused() {
     let noise: Vec<u8> = (0..3_000_000).map(|_| next()).collect();
     library.write("noise.bin", noise);
     commit(&library.root());
-    let limits = Limits { fetch_bytes: 1 << 20, ..Limits::default() };
+    let limits = SourceLimits { fetch_bytes: 1 << 20, ..SourceLimits::default() };
     let source = Repository { limits, ..library.repository(&address(&library)) };
-    let stopped = library.try_to_read(source).await.unwrap_err();
-    assert!(stopped.message.ends_with("it takes more than 1 MiB on disk"), "{}", stopped.message);
+    let error = library.try_to_read(source).await.unwrap_err();
+    assert!(error.to_string().ends_with("it takes more than 1 MiB on disk"), "{}", error.to_string());
 }

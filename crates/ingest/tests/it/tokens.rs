@@ -1,4 +1,4 @@
-//! A count of tokens for tests: a word of up to six characters is one, every other character too.
+//! A token counter for tests: a word of up to six characters is one token, as is every other character.
 
 pub(crate) fn count(text: &str) -> usize {
     let mut tokens = 0;

@@ -1,25 +1,26 @@
-//! Walks a folder by the rules that git and everybody else know: `.gitignore`, hidden files, no links.
+//! Walks a folder by the rules of git: `.gitignore`, no hidden files, no links.
 
 use std::path::Path;
 
 use ignore::{DirEntry, WalkBuilder};
 
-use crate::sources::{Entry, File, Limits, Skip, SourceError, rules};
+use crate::sources::{SkipReason, SourceEntry, SourceError, SourceFile, SourceLimits, skip_rules};
 
-/// A folder that is to be walked.
 pub(super) struct Walk<'a> {
-    /// It has no links in it.
+    /// The canonical path of the folder.
     pub(super) root: &'a Path,
-    /// How deep; none for all of it.
+    /// The root as errors show it.
+    pub(super) shown: &'a str,
+    /// Maximum depth; `None` for the whole tree.
     pub(super) depth: Option<usize>,
-    /// Whether what the folders above it say holds in it.
+    /// Whether the `.gitignore` files of parent folders apply.
     pub(super) is_in_repository: bool,
-    pub(super) limits: Limits,
+    pub(super) limits: SourceLimits,
 }
 
 impl Walk<'_> {
-    /// All entries, by path.
-    pub(super) fn entries(&self) -> Result<Vec<Entry>, SourceError> {
+    /// All files and skipped files, sorted by path.
+    pub(super) fn entries(&self) -> Result<Vec<SourceEntry>, SourceError> {
         let mut entries = Vec::new();
         let walk = WalkBuilder::new(self.root)
             .max_depth(self.depth)
@@ -30,12 +31,12 @@ impl Walk<'_> {
             .parents(self.is_in_repository)
             .follow_links(false)
             .sort_by_file_name(Ord::cmp)
-            .filter_entry(|entry| !is_left_out_folder(entry))
+            .filter_entry(|entry| !is_skipped_folder(entry))
             .build();
         for found in walk {
             if entries.len() == self.limits.files {
-                let files = self.limits.files;
-                return Err(SourceError(format!("it has more than {files} files: read a part of it")));
+                let path = self.shown.to_owned();
+                return Err(SourceError::TooManyFiles { path, limit: self.limits.files });
             }
             entries.extend(match found {
                 Ok(found) => self.entry(&found),
@@ -45,33 +46,37 @@ impl Walk<'_> {
         Ok(entries)
     }
 
-    fn entry(&self, found: &DirEntry) -> Option<Entry> {
+    fn entry(&self, found: &DirEntry) -> Option<SourceEntry> {
         let kind = found.file_type()?;
         if kind.is_dir() {
             return None;
         }
         let Some(path) = self.path(found.path()) else {
             let path = found.path().to_string_lossy().into_owned();
-            return Some(Entry::Failed { path, message: "its name is not UTF-8: rename it".to_owned() });
+            return Some(SourceEntry::Failed {
+                path,
+                message: "its name is not UTF-8: rename it".to_owned(),
+            });
         };
         if !kind.is_file() {
-            return Some(Entry::Skipped { path, reason: Skip::Link });
+            return Some(SourceEntry::Skipped { path, reason: SkipReason::Link });
         }
         let name = path.rsplit('/').next().unwrap_or(&path);
-        let is_oversized = || found.metadata().is_ok_and(|about| about.len() > self.limits.file_bytes);
-        let reason = rules::of_file(name).or_else(|| is_oversized().then_some(Skip::Oversized));
+        let is_oversized = || found.metadata().is_ok_and(|metadata| metadata.len() > self.limits.file_bytes);
+        let reason =
+            skip_rules::by_file_name(name).or_else(|| is_oversized().then_some(SkipReason::Oversized));
         Some(match reason {
-            Some(reason) => Entry::Skipped { path, reason },
-            None => Entry::File(File { path, version: None }),
+            Some(reason) => SourceEntry::Skipped { path, reason },
+            None => SourceEntry::File(SourceFile { path, version: None }),
         })
     }
 
-    fn failed(&self, error: &ignore::Error) -> Entry {
+    fn failed(&self, error: &ignore::Error) -> SourceEntry {
         let path = path_of(error).and_then(|path| self.path(path)).unwrap_or_default();
-        Entry::Failed { path, message: format!("it cannot be looked at: {error}") }
+        SourceEntry::Failed { path, message: format!("it cannot be examined: {error}") }
     }
 
-    /// A path in the folder, with slashes.
+    /// The path relative to the root, with slashes; `None` if it is not UTF-8.
     fn path(&self, path: &Path) -> Option<String> {
         let parts = path.strip_prefix(self.root).ok()?.components();
         let parts = parts.map(|part| part.as_os_str().to_str()).collect::<Option<Vec<_>>>()?;
@@ -79,13 +84,13 @@ impl Walk<'_> {
     }
 }
 
-fn is_left_out_folder(entry: &DirEntry) -> bool {
+fn is_skipped_folder(entry: &DirEntry) -> bool {
     let is_folder = entry.depth() > 0 && entry.file_type().is_some_and(|kind| kind.is_dir());
     let name = entry.file_name().to_string_lossy();
-    is_folder && (rules::of_folder(&name).is_some() || is_cache(entry.path()))
+    is_folder && (skip_rules::by_folder_name(&name).is_some() || is_cache(entry.path()))
 }
 
-/// Whether a program says of a folder that it can be made again.
+/// Whether the folder is marked as a cache, by the `CACHEDIR.TAG` convention.
 fn is_cache(folder: &Path) -> bool {
     folder.join("CACHEDIR.TAG").is_file()
 }

@@ -1,52 +1,50 @@
-//! Addresses of repositories: which are fetched at all, and what they are called without their credentials.
+//! Addresses of repositories: validation against injected options and programs, and removal of credentials.
 
 use std::path::Path;
 
 use url::Url;
 
-use crate::sources::SourceError;
+use crate::sources::InvalidAddress;
 
-/// The ways a repository is fetched. Others, `ext` before all, may run programs.
-pub(super) const SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
+/// The accepted URL schemes. Others may run programs, such as `ext`.
+pub(crate) const SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
-/// Hosts of repositories, whose addresses often lack the `.git`.
+/// Hosts whose repository addresses often lack the `.git`.
 const FORGES: [&str; 4] = ["bitbucket.org", "codeberg.org", "github.com", "gitlab.com"];
 
-/// Refuses what git would take for an option or for a program to run.
-pub(super) fn check(address: &str) -> Result<(), SourceError> {
-    let refuse = |reason: &str| Err(SourceError(format!("this is no repository that can be read: {reason}")));
+/// Rejects an address that git or `ssh` could take for an option or for a program to run.
+pub(super) fn check(address: &str) -> Result<(), InvalidAddress> {
     if address.is_empty() || address.starts_with('-') || address.contains(['\n', '\r', '\0']) {
-        return refuse("its address is empty, begins with `-` or has a line end in it");
+        return Err(InvalidAddress::Malformed);
     }
     if address.contains("://") {
-        let Ok(url) = Url::parse(address) else {
-            return refuse("its address has `://` in it but is no URL: look at its host and port");
-        };
+        let url = Url::parse(address).map_err(|_| InvalidAddress::NotAUrl)?;
         if !SCHEMES.contains(&url.scheme()) {
-            return refuse(&format!("{} is none of {}", url.scheme(), SCHEMES.join(", ")));
+            return Err(InvalidAddress::Scheme(url.scheme().to_owned()));
         }
         if is_option(url.username()) || url.host_str().is_some_and(is_option) {
-            return refuse("its host begins with `-`");
+            return Err(InvalidAddress::HostIsOption);
         }
         return Ok(());
     }
     if address.contains("::") {
-        return refuse("`::` names a program to run");
+        return Err(InvalidAddress::RemoteHelper);
     }
     match scp(address) {
-        Some((host, _)) if host.split('@').any(is_option) => refuse("its host begins with `-`"),
+        Some((host, _)) if host.split('@').any(is_option) => Err(InvalidAddress::HostIsOption),
         Some(_) => Ok(()),
-        None => refuse("it is neither a URL, nor host:path, nor a path that exists"),
+        None => Err(InvalidAddress::Unknown),
     }
 }
 
-/// Whether `ssh` would take a name for an option. Git decodes it, and takes it out of brackets.
+/// Whether `ssh` could take a user or host name for an option. Git decodes percent escapes and strips
+/// brackets.
 fn is_option(name: &str) -> bool {
     let name = name.trim_start_matches('[');
     name.starts_with('-') || name.starts_with("%2d") || name.starts_with("%2D")
 }
 
-/// Whether this is more likely to be a repository than a page.
+/// Whether an argument is a repository rather than a page.
 pub(super) fn looks_like_a_repository(typed: &str) -> bool {
     if check(typed).is_err() {
         return false;
@@ -57,16 +55,16 @@ pub(super) fn looks_like_a_repository(typed: &str) -> bool {
     !matches!(url.scheme(), "http" | "https") || url.path().ends_with(".git") || is_forge && parts == 2
 }
 
-/// What a repository is called: its address without user name and password, query and fragment.
+/// The address without user name, password, query and fragment. It identifies the repository.
 pub(crate) fn without_credentials(address: &str) -> String {
     if let Some((scheme, rest)) = address.split_once("://") {
         let Some(mut url) = Url::parse(address).ok().filter(|url| !url.cannot_be_a_base()) else {
-            // Where its host begins is anybody's guess: all before the last `@` may be a password.
+            // The position of the host is unknown: everything before the last `@` may be a password.
             let rest = rest.rsplit('@').next().unwrap_or(rest);
             let rest = rest.split(['?', '#']).next().unwrap_or(rest);
             return format!("{scheme}://{}", rest.trim_end_matches('/'));
         };
-        // Where there is no host there are no credentials either.
+        // This fails only for a URL without a host, which has no credentials.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         url.set_query(None);
@@ -78,16 +76,15 @@ pub(crate) fn without_credentials(address: &str) -> String {
             let host = host.rsplit('@').next().unwrap_or(host);
             format!("ssh://{host}/{}", path.trim_start_matches('/'))
         }
-        None => of_path(Path::new(address)),
+        None => file_url(Path::new(address)),
     }
 }
 
-/// A path as an address.
-pub(crate) fn of_path(path: &Path) -> String {
+pub(crate) fn file_url(path: &Path) -> String {
     format!("file://{}", path.display())
 }
 
-/// What could be secrets in an address, as they are written: its user and password, its query and fragment.
+/// The parts of an address that may be secret, as written: user and password, query and fragment.
 pub(super) fn secrets(address: &str) -> impl Iterator<Item = &str> {
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
@@ -96,7 +93,7 @@ pub(super) fn secrets(address: &str) -> impl Iterator<Item = &str> {
     credentials.into_iter().chain(query).filter(|secret| !secret.is_empty())
 }
 
-/// Host and path of an address in the manner of `scp`.
+/// Host and path of an address in `scp` syntax, such as `git@example.org:team/project`.
 fn scp(address: &str) -> Option<(&str, &str)> {
     let (host, path) = address.split_once(':')?;
     (!host.is_empty() && !host.contains('/') && !path.is_empty()).then_some((host, path))
@@ -109,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_run_a_program_or_be_an_option_is_refused() {
+    fn an_address_that_could_run_a_program_or_be_an_option_is_rejected() {
         for address in [
             "",
             "-uevil",
@@ -140,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_no_credentials() {
+    fn credentials_query_and_fragment_are_removed() {
         for (address, expected) in [
             ("https://me:secret@example.org/a.git", "https://example.org/a.git"),
             ("https://token@example.org:8443/a", "https://example.org:8443/a"),
@@ -159,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_a_secret_is_known() {
+    fn user_password_and_query_are_secrets() {
         for (address, expected) in [
             ("https://me:secret@example.org/a@b", vec!["me:secret"]),
             ("https://me@example.org/a?token=secret", vec!["me", "token=secret"]),
@@ -171,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_is_told_from_a_page() {
+    fn a_repository_is_distinguished_from_a_page() {
         for address in [
             "https://github.com/a/b",
             "https://example.org/b.git",

@@ -1,5 +1,6 @@
-//! A repository from elsewhere, kept as a bare clone of its latest commit. Its address, which may have credentials
-//! in it, is handed to git in the environment: it is in no file and on no command line of ours.
+//! Fetches a remote repository into a bare clone of its latest commit.
+//!
+//! The address may contain credentials, so git gets it in the environment: it is in no file and on no command line.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -7,80 +8,90 @@ use std::process::Command;
 
 use ring::digest::{SHA256, digest};
 
-use super::command::Git;
-use super::{address, bounded};
-use crate::sources::{Limits, SourceError};
+use super::git::Git;
+use super::{address, watchdog};
+use crate::sources::{GitError, SourceError, SourceLimits};
 
-/// The commit that was fetched last.
+/// The ref of the fetched commit.
 const HEAD: &str = "refs/wellspring/head";
 
-/// Fetches what is new, and tells the latest commit; none if the repository is empty.
+/// Fetches the latest commit; `None` if the repository is empty.
 pub(super) fn fetch(
     address: &str,
     cache: &Path,
-    limits: Limits,
+    limits: SourceLimits,
 ) -> Result<(Git, Option<String>), SourceError> {
     let name = address::without_credentials(address);
-    let failed = |reason: &str| {
-        let mask = |reason: String, secret| reason.replace(secret, "***");
-        let reason = address::secrets(address).fold(reason.to_owned(), mask);
-        SourceError(format!("{name} cannot be fetched: {reason}"))
-    };
-    let clone = Clone { folder: cache.join(folder_name(&name)), address, limits };
-    fs::create_dir_all(cache).map_err(|error| failed(&error.to_string()))?;
-    let _locked = clone.lock().map_err(|reason| failed(&reason))?;
-    let fetched = clone.fetch().or_else(|reason| {
-        // What was fetched over the years may be what is too large.
-        if !clone.has_head() || bounded::bytes_in(&clone.folder) <= limits.fetch_bytes {
-            return Err(reason);
-        }
-        clone.begin_anew()?;
-        clone.fetch()
-    });
-    let commit = fetched.map_err(|reason| failed(&reason))?;
-    Ok((clone.git(), commit))
+    let clone = CachedClone { folder: cache.join(folder_name(&name)), address, limits };
+    match clone.lock_and_fetch(cache) {
+        Ok(commit) => Ok((clone.git(), commit)),
+        Err(error) => Err(SourceError::Fetch { address: name, source: masked(error, address) }),
+    }
 }
 
-/// Where a repository is kept between two readings.
-struct Clone<'a> {
+/// Git may repeat the address in its errors.
+fn masked(error: GitError, address: &str) -> GitError {
+    match error {
+        GitError::Failed(message) => GitError::Failed(
+            address::secrets(address).fold(message, |message, secret| message.replace(secret, "***")),
+        ),
+        other => other,
+    }
+}
+
+/// The clone of a remote repository that the cache folder holds between two ingests.
+struct CachedClone<'a> {
     folder: PathBuf,
     address: &'a str,
-    limits: Limits,
+    limits: SourceLimits,
 }
 
-impl Clone<'_> {
+impl CachedClone<'_> {
     fn git(&self) -> Git {
         Git::in_folder(&self.folder)
     }
 
-    /// One process fetches at a time.
-    fn lock(&self) -> Result<File, String> {
-        let lock = File::create(self.folder.with_extension("lock")).map_err(|error| error.to_string())?;
+    fn lock_and_fetch(&self, cache: &Path) -> Result<Option<String>, GitError> {
+        fs::create_dir_all(cache)?;
+        let _lock = self.lock()?;
+        self.fetch().or_else(|error| {
+            // The clone may be too large only because it has accumulated old commits.
+            if !self.has_head() || watchdog::bytes_in(&self.folder) <= self.limits.fetch_bytes {
+                return Err(error);
+            }
+            fs::remove_dir_all(&self.folder)?;
+            self.fetch()
+        })
+    }
+
+    /// Keeps other processes from fetching the same repository.
+    fn lock(&self) -> Result<File, GitError> {
+        let lock = File::create(self.folder.with_extension("lock"))?;
         match lock.try_lock() {
             Ok(()) => Ok(lock),
-            Err(TryLockError::WouldBlock) => {
-                Err("another process is fetching it: wait until it is done".to_owned())
-            }
-            Err(TryLockError::Error(error)) => Err(error.to_string()),
+            Err(TryLockError::WouldBlock) => Err(GitError::Locked),
+            Err(TryLockError::Error(error)) => Err(error.into()),
         }
     }
 
     fn has_head(&self) -> bool {
-        self.git().line(&["rev-parse", "--verify", "--quiet", HEAD]).is_some()
+        self.head().is_some()
     }
 
-    fn begin_anew(&self) -> Result<(), String> {
-        fs::remove_dir_all(&self.folder).map_err(|error| error.to_string())
+    fn head(&self) -> Option<String> {
+        self.git().line(&["rev-parse", "--verify", "--quiet", HEAD])
     }
 
-    fn fetch(&self) -> Result<Option<String>, String> {
+    fn fetch(&self) -> Result<Option<String>, GitError> {
         if !self.folder.join("HEAD").is_file() {
-            fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
+            fs::create_dir_all(&self.folder)?;
             self.run(self.git().command(&["init", "--quiet", "--bare"]))?;
         }
-        let told = self.run(self.remote(&["ls-remote", "source", "HEAD"]))?;
-        let Some(commit) = told.split_ascii_whitespace().next().map(str::to_owned) else { return Ok(None) };
-        if self.git().line(&["rev-parse", "--verify", "--quiet", HEAD]).as_ref() == Some(&commit) {
+        let listing = self.run(self.remote(&["ls-remote", "source", "HEAD"]))?;
+        let Some(commit) = listing.split_ascii_whitespace().next().map(str::to_owned) else {
+            return Ok(None);
+        };
+        if self.head().as_ref() == Some(&commit) {
             return Ok(Some(commit));
         }
         let refspec = format!("+HEAD:{HEAD}");
@@ -95,11 +106,11 @@ impl Clone<'_> {
             "source",
             &refspec,
         ]))?;
-        if bounded::bytes_in(&self.folder) > self.limits.fetch_bytes {
-            return Err(bounded::too_large(self.limits));
+        if watchdog::bytes_in(&self.folder) > self.limits.fetch_bytes {
+            return Err(watchdog::too_large(self.limits));
         }
-        // It may have moved on since it was asked.
-        Ok(self.git().line(&["rev-parse", "--verify", "--quiet", HEAD]))
+        // The remote may have a newer commit than `ls-remote` listed.
+        Ok(self.head())
     }
 
     fn remote(&self, arguments: &[&str]) -> Command {
@@ -111,8 +122,8 @@ impl Clone<'_> {
         command
     }
 
-    fn run(&self, command: Command) -> Result<String, String> {
-        bounded::run(command, &self.folder, self.limits)
+    fn run(&self, command: Command) -> Result<String, GitError> {
+        watchdog::run(command, &self.folder, self.limits)
     }
 }
 

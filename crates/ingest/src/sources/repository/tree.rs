@@ -1,67 +1,74 @@
-//! The files of a commit, with their objects and sizes, told by git in one answer.
+//! Lists the files of a commit with their object ids and sizes, from one `git ls-tree`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use super::command::Git;
-use crate::sources::{Entry, File, Limits, Skip, SourceError, rules};
+use super::git::Git;
+use crate::sources::{GitError, SkipReason, SourceEntry, SourceError, SourceFile, SourceLimits, skip_rules};
 
-/// Bytes of one line; a path cannot be that long.
+/// Maximum bytes of a line, which is larger than any path on disk.
 const LINE_BYTES: usize = 64 << 10;
 
-/// All entries of a commit, by path.
-pub(super) fn entries(git: &Git, commit: &str, limits: Limits) -> Result<Vec<Entry>, SourceError> {
-    let failed =
-        |reason: &str| SourceError(format!("the files of commit {commit} cannot be listed: {reason}"));
-    let listing =
-        git.command(&["ls-tree", "-r", "-z", "-l", "--full-tree", commit]).stdout(Stdio::piped()).spawn();
-    let mut listing = listing.map_err(|error| failed(&error.to_string()))?;
-    let told = listing.stdout.take().map(BufReader::new);
-    let mut lines = told.into_iter().flat_map(|told| told.split(0));
-    let mut entries = Vec::new();
-    let problem = loop {
-        match lines.next() {
-            None => break None,
-            Some(Err(error)) => break Some(error.to_string()),
-            Some(Ok(_)) if entries.len() == limits.files => {
-                break Some(format!("there are more than {}", limits.files));
-            }
-            Some(Ok(line)) if line.len() > LINE_BYTES => break Some("a path is too long".to_owned()),
-            Some(Ok(line)) => entries.extend(entry(&line, limits)),
-        }
-    };
-    drop(lines);
-    let ended = listing.wait().map_err(|error| failed(&error.to_string()))?;
-    match problem {
-        Some(problem) => Err(failed(&problem)),
-        None if !ended.success() => Err(failed("git says that the repository is damaged")),
-        None => Ok(entries),
-    }
+/// All entries of a commit, sorted by path.
+pub(super) fn entries(
+    git: &Git,
+    commit: &str,
+    limits: SourceLimits,
+) -> Result<Vec<SourceEntry>, SourceError> {
+    list(git, commit, limits).map_err(|source| SourceError::List { commit: commit.to_owned(), source })
 }
 
-/// `mode kind object size<tab>path`.
-fn entry(line: &[u8], limits: Limits) -> Option<Entry> {
+fn list(git: &Git, commit: &str, limits: SourceLimits) -> Result<Vec<SourceEntry>, GitError> {
+    let mut command = git.command(&["ls-tree", "-r", "-z", "-l", "--full-tree", commit]);
+    let mut listing = command.stdout(Stdio::piped()).spawn()?;
+    // Reading ends, and so closes the pipe, before the wait, so that git cannot block on a full pipe.
+    let entries = listing.stdout.take().map_or(Ok(Vec::new()), |stdout| parse(stdout, limits));
+    let status = listing.wait()?;
+    let entries = entries?;
+    if status.success() { Ok(entries) } else { Err(GitError::Damaged) }
+}
+
+fn parse(listing: impl Read, limits: SourceLimits) -> Result<Vec<SourceEntry>, GitError> {
+    let mut entries = Vec::new();
+    for line in BufReader::new(listing).split(0) {
+        let line = line?;
+        if entries.len() == limits.files {
+            return Err(GitError::TooManyFiles { limit: limits.files });
+        }
+        if line.len() > LINE_BYTES {
+            return Err(GitError::PathTooLong);
+        }
+        entries.extend(entry(&line, limits));
+    }
+    Ok(entries)
+}
+
+/// Parses `mode kind object size<tab>path`.
+fn entry(line: &[u8], limits: SourceLimits) -> Option<SourceEntry> {
     let tab = line.iter().position(|byte| *byte == b'\t')?;
-    let about = std::str::from_utf8(&line[..tab]).ok()?;
-    let mut about = about.split_ascii_whitespace();
-    let (mode, kind, object, size) = (about.next()?, about.next()?, about.next()?, about.next()?);
+    let fields = std::str::from_utf8(&line[..tab]).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    let (mode, kind, object, size) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
     let Ok(path) = std::str::from_utf8(&line[tab + 1..]) else {
         let path = String::from_utf8_lossy(&line[tab + 1..]).into_owned();
-        return Some(Entry::Failed { path, message: "its name is not UTF-8: rename it".to_owned() });
+        return Some(SourceEntry::Failed { path, message: "its name is not UTF-8: rename it".to_owned() });
     };
     let path = path.to_owned();
     if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Some(Entry::Failed { path, message: "its path leads out of the repository".to_owned() });
+        return Some(SourceEntry::Failed {
+            path,
+            message: "its path leads out of the repository".to_owned(),
+        });
     }
     let is_oversized = || size.parse().is_ok_and(|size: u64| size > limits.file_bytes);
     let reason = if kind != "blob" || mode == "120000" {
-        Some(Skip::Link)
+        Some(SkipReason::Link)
     } else {
-        rules::of_path(&path).or_else(|| is_oversized().then_some(Skip::Oversized))
+        skip_rules::by_path(&path).or_else(|| is_oversized().then_some(SkipReason::Oversized))
     };
     Some(match reason {
-        Some(reason) => Entry::Skipped { path, reason },
-        None => Entry::File(File { path, version: Some(object.to_owned()) }),
+        Some(reason) => SourceEntry::Skipped { path, reason },
+        None => SourceEntry::File(SourceFile { path, version: Some(object.to_owned()) }),
     })
 }
 
@@ -71,41 +78,41 @@ mod tests {
 
     use super::*;
 
-    fn check(line: &[u8], expected: &Entry) {
-        let limits = Limits { file_bytes: 100, ..Limits::default() };
+    fn check(line: &[u8], expected: &SourceEntry) {
+        let limits = SourceLimits { file_bytes: 100, ..SourceLimits::default() };
         assert_eq!(entry(line, limits).as_ref(), Some(expected), "{}", line.escape_ascii());
     }
 
-    fn skipped(path: &str, reason: Skip) -> Entry {
-        Entry::Skipped { path: path.to_owned(), reason }
+    fn skipped(path: &str, reason: SkipReason) -> SourceEntry {
+        SourceEntry::Skipped { path: path.to_owned(), reason }
     }
 
     #[test]
-    fn a_line_is_a_file_whatever_its_name() {
+    fn a_file_name_may_contain_any_character() {
         for path in ["a.md", "deep/er/a b\n\t.rs", "日本語"] {
-            let file = File { path: path.to_owned(), version: Some("abc".to_owned()) };
-            check(format!("100644 blob abc      42\t{path}").as_bytes(), &Entry::File(file));
+            let file = SourceFile { path: path.to_owned(), version: Some("abc".to_owned()) };
+            check(format!("100644 blob abc      42\t{path}").as_bytes(), &SourceEntry::File(file));
         }
     }
 
     #[test]
-    fn links_modules_and_large_files_are_left_out() {
-        check(b"120000 blob abc 5\tlink.md", &skipped("link.md", Skip::Link));
-        check(b"160000 commit abc       -\tmodule", &skipped("module", Skip::Link));
-        check(b"100644 blob abc 101\tlarge.md", &skipped("large.md", Skip::Oversized));
-        check(b"100644 blob abc 5\tnode_modules/a.js", &skipped("node_modules/a.js", Skip::Generated));
+    fn links_submodules_and_large_files_are_skipped() {
+        check(b"120000 blob abc 5\tlink.md", &skipped("link.md", SkipReason::Link));
+        check(b"160000 commit abc       -\tmodule", &skipped("module", SkipReason::Link));
+        check(b"100644 blob abc 101\tlarge.md", &skipped("large.md", SkipReason::Oversized));
+        check(b"100644 blob abc 5\tnode_modules/a.js", &skipped("node_modules/a.js", SkipReason::Generated));
     }
 
     #[test]
-    fn a_path_that_leads_out_is_refused() {
+    fn a_path_that_leaves_the_repository_is_rejected() {
         for path in ["../a.md", "a/../../b.md", "a//b.md"] {
             let message = "its path leads out of the repository".to_owned();
-            let expected = Entry::Failed { path: path.to_owned(), message };
+            let expected = SourceEntry::Failed { path: path.to_owned(), message };
             check(format!("100644 blob abc 5\t{path}").as_bytes(), &expected);
         }
         assert!(matches!(
-            entry(b"100644 blob abc 5\tcaf\xe9.md", Limits::default()),
-            Some(Entry::Failed { .. })
+            entry(b"100644 blob abc 5\tcaf\xe9.md", SourceLimits::default()),
+            Some(SourceEntry::Failed { .. })
         ));
     }
 
@@ -119,7 +126,7 @@ mod tests {
         ];
         let seeds: Vec<_> = seeds.iter().map(String::as_bytes).collect();
         fuzz(&seeds, &["\t", "..", "/", "//", "-", "blob", " "], |line| {
-            if let Some(Entry::File(file)) = entry(line, Limits::default()) {
+            if let Some(SourceEntry::File(file)) = entry(line, SourceLimits::default()) {
                 assert!(file.path.split('/').all(|part| !matches!(part, "" | "." | "..")), "{}", file.path);
             }
         });

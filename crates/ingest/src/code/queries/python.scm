@@ -1,5 +1,0 @@
-(class_definition name: (_) @name body: (_) @body) @type
-(function_definition name: (_) @name body: (_) @body) @function
-(decorated_definition definition: (class_definition name: (_) @name body: (_) @body)) @type
-(decorated_definition definition: (function_definition name: (_) @name body: (_) @body)) @function
-(comment) @lead
