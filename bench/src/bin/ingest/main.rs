@@ -12,8 +12,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use bench::{cpu_seconds, models_folder};
 use clap::Parser;
 use domain::{Catalog, Clock, Embedder, EmbeddingPriority, Principal, Timestamp};
-use ingest::sources::{Folder, Limits};
-use ingest::{Pipeline, Ports, Report, Settings};
+use ingest::sources::{Folder, SourceLimits};
+use ingest::{Pipeline, PipelinePorts, PipelineSettings, SourceReport};
 use models::embedder::BertEmbedder;
 use storage::{Durability, SqliteCatalog};
 
@@ -75,17 +75,19 @@ struct Reading {
 }
 
 fn read(catalog: &Arc<SqliteCatalog>, embedder: Arc<dyn Embedder>, folder: &Path) -> Reading {
-    let ports = Ports { catalog: catalog.clone(), embedder, clock: Arc::new(WallClock), published: None };
-    Reading { pipeline: Pipeline::new(ports, Settings::default()), folder: folder.to_owned() }
+    let ports =
+        PipelinePorts { catalog: catalog.clone(), embedder, clock: Arc::new(WallClock), index_sync: None };
+    Reading { pipeline: Pipeline::new(ports, PipelineSettings::default()), folder: folder.to_owned() }
 }
 
 /// Reads, prints how fast, and tells the chunks per second of CPU time.
 async fn measure(how: &str, reading: &Reading) -> f64 {
-    let source = Folder { path: reading.folder.clone(), site: None, limits: Limits::default() };
+    let source = Folder { path: reading.folder.clone(), site: None, limits: SourceLimits::default() };
     let (wall, cpu) = (Instant::now(), cpu_seconds());
-    let read = reading.pipeline.read(&Principal::local(), Arc::new(source), "default", &|_| {}).await;
+    let read =
+        reading.pipeline.ingest_source(&Principal::local(), Arc::new(source), "default", &|_| {}).await;
     let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    let Report { added, unchanged, chunks, bytes, embedded, .. } = read.expect("the folder is read");
+    let SourceReport { added, unchanged, chunks, bytes, embedded, .. } = read.expect("the folder is read");
     let a_second = |count: u64| count as f64 / wall;
     println!(
         "{how}: {added} files read and {unchanged} unchanged in {wall:.1} s, {:.0} files/s, {:.0} chunks/s, {:.2} MB/s, \

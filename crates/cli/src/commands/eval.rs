@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use ingest::chunk::{Budget, Strategy};
+use ingest::chunk::{ChunkBudget, ChunkStrategy};
 use retrieval::{Fusion, HybridRetriever};
 
 use super::{ConfigFlag, print};
@@ -139,14 +139,15 @@ async fn measure_dialogues(eval: &Eval, settings: &Settings) -> Result<dialogues
 }
 
 /// Documents are cut as the settings say, into chunks of another size if one is given.
-fn strategy(eval: &Eval, settings: &Settings) -> Result<Strategy, String> {
-    let usual = Budget::default();
+fn strategy(eval: &Eval, settings: &Settings) -> Result<ChunkStrategy, String> {
+    let usual = ChunkBudget::default();
     match (settings.ingest.chunking, eval.chunk_tokens.map(usize::from)) {
-        (Chunking::Structure, None) => Ok(Strategy::Structure(usual)),
-        (Chunking::Structure, Some(most)) => {
-            Ok(Strategy::Structure(Budget { most, least: usual.least.min(most) }))
+        (Chunking::Structure, None) => Ok(ChunkStrategy::Structure(usual)),
+        (Chunking::Structure, Some(max_tokens)) => {
+            let min_tokens = usual.min_tokens.min(max_tokens);
+            Ok(ChunkStrategy::Structure(ChunkBudget { max_tokens, min_tokens }))
         }
-        (Chunking::Words, None) => Ok(Strategy::Words),
+        (Chunking::Words, None) => Ok(ChunkStrategy::Words),
         (Chunking::Words, Some(_)) => {
             Err("--chunk-tokens needs ingest.chunking = \"structure\": chunks of words have one size"
                 .to_owned())

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use domain::{IndexSync, Principal, StorageError};
-use ingest::names::Site;
-use ingest::sources::{Folder, Limits, Repository, Source};
-use ingest::{Pipeline, Report, Stopped};
+use ingest::names::DocusaurusSite;
+use ingest::sources::{FileSource, Folder, Repository, SourceLimits};
+use ingest::{IngestError, Pipeline, SourceReport};
 use tokio::runtime::Runtime;
 
 use super::{ConfigFlag, print};
@@ -90,7 +90,7 @@ async fn read_all(ingest: &Ingest, settings: &Settings) -> Result<(), Box<dyn Er
     let mut summary = Summary::default();
     for typed in &ingest.sources {
         // What a person types may have a password in it, and what is printed ends up in logs.
-        let shown = Repository::shown(typed);
+        let shown = Repository::redacted(typed);
         let read = read(&pipeline, source(typed, ingest, settings), ingest, &shown).await;
         summary.add(&shown, read);
     }
@@ -106,18 +106,18 @@ async fn read_all(ingest: &Ingest, settings: &Settings) -> Result<(), Box<dyn Er
 
 async fn read(
     pipeline: &Pipeline,
-    source: Arc<dyn Source>,
+    source: Arc<dyn FileSource>,
     ingest: &Ingest,
     shown: &str,
-) -> Result<Report, Stopped> {
+) -> Result<SourceReport, IngestError> {
     let reporter = Reporter::new(shown, !ingest.json);
     let tell = |progress| reporter.tell(progress);
-    pipeline.read(&Principal::local(), source, &ingest.collection, &tell).await
+    pipeline.ingest_source(&Principal::local(), source, &ingest.collection, &tell).await
 }
 
-fn source(typed: &str, ingest: &Ingest, settings: &Settings) -> Arc<dyn Source> {
-    let site = ingest.site.map(|SiteKind::Docusaurus| Site::default());
-    let limits = Limits::default();
+fn source(typed: &str, ingest: &Ingest, settings: &Settings) -> Arc<dyn FileSource> {
+    let site = ingest.site.map(|SiteKind::Docusaurus| DocusaurusSite::default());
+    let limits = SourceLimits::default();
     if Repository::is_address(typed) {
         let cache = settings.data_dir.join("repositories");
         return Arc::new(Repository { address: typed.to_owned(), cache, site, limits });

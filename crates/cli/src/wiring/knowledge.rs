@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Catalog, Embedder, Index, IndexSync, Retriever, StorageError};
-use ingest::Pipeline;
-use ingest::chunk::{Budget, Strategy};
+use ingest::chunk::{ChunkBudget, ChunkStrategy};
+use ingest::{Pipeline, PipelinePorts, PipelineSettings};
 use models::chat::LlamaProvider;
 use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower, OpenIndexError};
 use tokio::time::{Instant, sleep};
@@ -44,16 +44,16 @@ impl Knowledge {
     /// The way of documents into the catalog, and on into what is searched if that is in this process.
     pub(crate) fn pipeline(&self, settings: &Settings, published: Option<Arc<dyn IndexSync>>) -> Pipeline {
         let strategy = match settings.ingest.chunking {
-            Chunking::Structure => Strategy::Structure(Budget::default()),
-            Chunking::Words => Strategy::Words,
+            Chunking::Structure => ChunkStrategy::Structure(ChunkBudget::default()),
+            Chunking::Words => ChunkStrategy::Words,
         };
-        let ports = ingest::Ports {
+        let ports = PipelinePorts {
             catalog: self.catalog.clone(),
             embedder: self.embedder.clone(),
             clock: Arc::new(SystemClock),
-            published,
+            index_sync: published,
         };
-        Pipeline::new(ports, ingest::Settings { strategy, ..ingest::Settings::default() })
+        Pipeline::new(ports, PipelineSettings { strategy, ..PipelineSettings::default() })
     }
 
     /// The passages, for a model that keeps what it reads of them.

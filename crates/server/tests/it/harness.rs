@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::{Catalog, Embedder, Index, Journal, Provider, Retriever, WhenNothingFound};
 use engine::{AnswerSettings, Engine, Limits, Ports, Providers, RewriteMode};
 use futures::stream;
-use ingest::Pipeline;
+use ingest::{Pipeline, PipelinePorts, PipelineSettings};
 use providers::{
     BatchLimits, FallbackProvider, HttpEmbedderSettings, HttpProviderSettings, OllamaProvider,
     OpenAiProvider, RemoteEmbedder, RetryLimits,
@@ -282,16 +282,16 @@ fn knowledge(catalog: Arc<dyn Catalog>, embedder: Arc<dyn Embedder>) -> server::
     let model = embedder.model().to_owned();
     let index: Arc<dyn Index> = Arc::new(EmbeddedIndex::in_memory(&model).expect("there is memory"));
     let published = Arc::new(IndexFollower::start(catalog.clone(), index.clone(), model));
-    let ports = ingest::Ports {
+    let ports = PipelinePorts {
         catalog: catalog.clone(),
         embedder: embedder.clone(),
         clock: Arc::new(PausedClock::new()),
-        published: Some(published.clone()),
+        index_sync: Some(published.clone()),
     };
     let retriever = HybridRetriever::new(catalog.clone(), index, embedder, Fusion::Weighted);
     server::Knowledge {
         catalog,
-        ingest: Arc::new(Pipeline::new(ports, ingest::Settings::default())),
+        ingest: Arc::new(Pipeline::new(ports, PipelineSettings::default())),
         retriever: Arc::new(retriever),
         published,
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{
-    Catalog, Chunk, ChunkKind, Document, Embedder, EmbeddingPriority, Index, IndexSync, Metadata,
-    NewDocument, Principal, SourceKind, StorageError, Timestamp, TokenCounter,
+    Catalog, Chunk, Document, Embedder, EmbeddingPriority, Index, IndexSync, Metadata, NewDocument,
+    Principal, SourceKind, StorageError, Timestamp, TokenCounter,
 };
-use ingest::chunk::{self, ChunkType, Strategy};
+use ingest::chunk::{self, ChunkStrategy};
 use ingest::{names, parse};
 use retrieval::{EmbeddedIndex, IndexFollower};
 use storage::SqliteCatalog;
@@ -34,7 +34,7 @@ impl Library {
     /// Takes in documents.
     pub(super) async fn fill(
         documents: &[Entry],
-        strategy: Strategy,
+        strategy: ChunkStrategy,
         embedder: Arc<dyn Embedder>,
     ) -> Result<Self, String> {
         let count_tokens = embedder.token_counter().await.map_err(|failure| failure.message)?;
@@ -64,7 +64,7 @@ impl Library {
     async fn file(
         &mut self,
         documents: &[Entry],
-        strategy: Strategy,
+        strategy: ChunkStrategy,
         count_tokens: &TokenCounter,
     ) -> Result<(), StorageError> {
         for entries in documents.chunks(AT_ONCE) {
@@ -104,12 +104,12 @@ fn reason(error: StorageError) -> String {
 }
 
 /// A document, cut.
-fn document(entry: &Entry, strategy: Strategy, count_tokens: &TokenCounter) -> NewDocument {
+fn document(entry: &Entry, strategy: ChunkStrategy, count_tokens: &TokenCounter) -> NewDocument {
     let Entry { place, title, text } = entry;
     let parsed = parse(&place.file_path, text);
     let id = place.document();
     let mut seen: HashMap<(&str, String), usize> = HashMap::new();
-    let cut = chunk::chunks(&parsed, strategy, count_tokens.as_ref());
+    let cut = chunk::chunk_document(&parsed, strategy, count_tokens.as_ref());
     let chunks = cut.into_iter().map(|chunk| {
         let words = &text[chunk.range.clone()];
         let earlier = seen.entry((words, chunk.context.clone())).or_default();
@@ -118,7 +118,7 @@ fn document(entry: &Entry, strategy: Strategy, count_tokens: &TokenCounter) -> N
             id: Chunk::id(id, &chunk.context, words, *earlier - 1),
             bytes: chunk.range,
             lines: chunk.lines,
-            kind: chunk.chunk_type.map(kind),
+            kind: chunk.kind,
             section: chunk.section,
             subsection: chunk.subsection,
             anchor: chunk.heading.and_then(|heading| heading.anchor),
@@ -140,12 +140,4 @@ fn document(entry: &Entry, strategy: Strategy, count_tokens: &TokenCounter) -> N
     };
     // Nothing is filed twice, so that digests have nothing to tell.
     NewDocument { document, chunks, digest: [0; 32], at: Timestamp::from_micros(0) }
-}
-
-fn kind(of: ChunkType) -> ChunkKind {
-    match of {
-        ChunkType::Section => ChunkKind::Section,
-        ChunkType::Subsection => ChunkKind::Subsection,
-        ChunkType::ParagraphGroup => ChunkKind::ParagraphGroup,
-    }
 }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ingest::Progress;
+use ingest::IngestProgress;
 
 /// How often the moving line moves.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ impl<'a> Reporter<'a> {
     }
 
     /// Tells how far it is.
-    pub(in crate::commands) fn tell(&self, progress: Progress) {
+    pub(in crate::commands) fn tell(&self, progress: IngestProgress) {
         let Some(drawn) = &self.drawn else { return };
         let mut drawn = drawn.lock().unwrap_or_else(PoisonError::into_inner);
         if drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
@@ -47,8 +47,8 @@ impl Drop for Reporter<'_> {
     }
 }
 
-fn line(progress: Progress, elapsed: Duration) -> String {
-    let Progress { files, files_total, chunks, embedded } = progress;
+fn line(progress: IngestProgress, elapsed: Duration) -> String {
+    let IngestProgress { files, files_total, chunks, embedded } = progress;
     let of = files_total.map(|total| format!(" of {total}")).unwrap_or_default();
     let rate = embedded as f64 / elapsed.as_secs_f64().max(0.001);
     let mut line = format!("{files}{of} files, {embedded} of {chunks} chunks, {rate:.0} chunks/s");
@@ -59,8 +59,8 @@ fn line(progress: Progress, elapsed: Duration) -> String {
 }
 
 /// How long the rest will take, if the files that are left are like those that were read.
-fn left(progress: Progress, rate: f64) -> Option<Duration> {
-    let Progress { files, files_total, chunks, embedded } = progress;
+fn left(progress: IngestProgress, rate: f64) -> Option<Duration> {
+    let IngestProgress { files, files_total, chunks, embedded } = progress;
     let total = files_total.filter(|_| files > 0)?.max(files);
     let expected = chunks as f64 * total as f64 / files as f64;
     let seconds = (expected - embedded as f64).max(0.0) / rate;
@@ -83,16 +83,16 @@ mod tests {
 
     #[test]
     fn a_line_tells_what_is_done_how_fast_and_how_long_the_rest_takes() {
-        let progress = Progress { files: 50, files_total: Some(100), chunks: 400, embedded: 200 };
+        let progress = IngestProgress { files: 50, files_total: Some(100), chunks: 400, embedded: 200 };
         let expected = "50 of 100 files, 200 of 400 chunks, 100 chunks/s, 6.0 s left";
         assert_eq!(line(progress, Duration::from_secs(2)), expected);
     }
 
     #[test]
     fn what_cannot_be_known_is_not_told() {
-        let none = Progress { files: 0, files_total: Some(9), chunks: 0, embedded: 0 };
+        let none = IngestProgress { files: 0, files_total: Some(9), chunks: 0, embedded: 0 };
         assert_eq!(line(none, Duration::ZERO), "0 of 9 files, 0 of 0 chunks, 0 chunks/s");
-        let unknown = Progress { files: 3, files_total: None, chunks: 9, embedded: 9 };
+        let unknown = IngestProgress { files: 3, files_total: None, chunks: 9, embedded: 9 };
         assert_eq!(line(unknown, Duration::from_secs(1)), "3 files, 9 of 9 chunks, 9 chunks/s");
     }
 

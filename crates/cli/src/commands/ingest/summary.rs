@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use domain::{IngestFailure, IngestStage};
-use ingest::{Report, Stopped};
+use ingest::{IngestError, SourceReport};
 use serde::Serialize;
 
 use super::progress::duration;
@@ -16,11 +16,11 @@ const FAILURES_TOLD: usize = 20;
 /// What became of all sources.
 #[derive(Default)]
 pub(super) struct Summary {
-    sources: Vec<(String, Result<Report, Stopped>)>,
+    sources: Vec<(String, Result<SourceReport, IngestError>)>,
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, shown: &str, read: Result<Report, Stopped>) {
+    pub(super) fn add(&mut self, shown: &str, read: Result<SourceReport, IngestError>) {
         self.sources.push((shown.to_owned(), read));
     }
 
@@ -30,7 +30,7 @@ impl Summary {
         for (shown, read) in &self.sources {
             match read {
                 Ok(report) => text.push_str(&told(shown, report)),
-                Err(stopped) => text.push_str(&format!("{shown}: not read: {stopped}\n")),
+                Err(error) => text.push_str(&format!("{shown}: not read: {error}\n")),
             }
         }
         let (chunks, bytes) = self
@@ -67,13 +67,13 @@ impl Summary {
         })
     }
 
-    fn reports(&self) -> impl Iterator<Item = &Report> {
+    fn reports(&self) -> impl Iterator<Item = &SourceReport> {
         self.sources.iter().filter_map(|(_, read)| read.as_ref().ok())
     }
 }
 
-fn told(shown: &str, report: &Report) -> String {
-    let Report { added, replaced, removed, unchanged, .. } = report;
+fn told(shown: &str, report: &SourceReport) -> String {
+    let SourceReport { added, replaced, removed, unchanged, .. } = report;
     let mut text =
         format!("{shown}: {added} added, {replaced} changed, {removed} removed, {unchanged} unchanged");
     let skipped: Vec<_> =
@@ -129,10 +129,10 @@ struct FailureOut<'a> {
 }
 
 impl<'a> SourceOut<'a> {
-    fn new(source: &'a str, read: &'a Result<Report, Stopped>) -> Self {
+    fn new(source: &'a str, read: &'a Result<SourceReport, IngestError>) -> Self {
         let report = match read {
             Ok(report) => report,
-            Err(stopped) => return Self { source, error: Some(stopped.to_string()), ..Self::default() },
+            Err(error) => return Self { source, error: Some(error.to_string()), ..Self::default() },
         };
         let failure = |failure: &'a IngestFailure| FailureOut {
             file_path: &failure.place.file_path,
