@@ -13,7 +13,7 @@ use engine::{AnswerSettings, Engine, Limits, Ports, Providers, RewriteMode};
 use ingest::Pipeline;
 use providers::HealthCheckedProvider;
 use retrieval::IndexFollower;
-use server::Parts;
+use server::{KnowledgeParts, ServerParts};
 use storage::{Durability, DurableStore, DurableStoreSettings, JournalLimits, MemoryLimits, MemoryStore};
 
 use crate::ahead::ReadAhead;
@@ -37,7 +37,7 @@ pub(crate) enum Lasts {
 /// A server, wired.
 pub(crate) struct Wired {
     /// What it stands on.
-    pub(crate) parts: Parts,
+    pub(crate) parts: ServerParts,
     /// What documents go through on their way in.
     pub(crate) pipeline: Arc<Pipeline>,
     /// What keeps the index up to the catalog.
@@ -58,14 +58,14 @@ pub(crate) async fn server(settings: &Settings, lasts: Lasts) -> Result<Wired, S
     let Members { providers, watched, keeping } = members(settings, lasts)?;
     let keeping = keeping.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
     let ahead = keeping.map(|model| knowledge.read_ahead(model)).collect();
-    let parts = Parts {
+    let parts = ServerParts {
         engine: engine(settings, providers, history, retriever.clone()),
         embedder: knowledge.embedder,
-        knowledge: server::Knowledge {
+        knowledge: KnowledgeParts {
             catalog: knowledge.catalog,
             ingest: pipeline.clone(),
             retriever,
-            published: follower.clone(),
+            index_sync: follower.clone(),
         },
     };
     Ok(Wired { parts, pipeline, follower, watched, ahead })

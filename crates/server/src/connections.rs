@@ -1,8 +1,8 @@
-//! Connections: taken in while there is room, each served by a task of its own, and none of them waited for without
-//! end. A client that does not read holds one frame, what is on its way out, and no more.
+//! Connections: accepted up to a bound, each served by its own task, with a timeout for every wait. A client
+//! that does not read its response holds one frame and the socket buffers, and is disconnected after a while.
 
-mod pace;
-mod paced;
+mod timed_io;
+mod timeouts;
 
 use std::convert::Infallible;
 use std::io;
@@ -27,77 +27,81 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use pace::{Overdue, Pace};
-use paced::{Answered, Paced};
+use timed_io::{TimedBody, TimedSocket};
+use timeouts::{ConnectionTimer, Timeout};
 
-/// A client that vanished without a word is noticed after this time, and then some probes.
+/// TCP probes a silent peer after this time, and closes the connection when it does not respond to them.
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// What a connection holds of a response before it is in the system's hands. A request's head must fit in it too.
+/// The buffer of a connection, for responses on their way to the kernel. A request head must fit in it too.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// What the system holds of a response that it cannot send yet.
+/// The kernel takes no more of a response while this much of it is unsent.
 const UNSENT_BYTES: u32 = 16 * 1024;
 
-/// How long nothing is accepted after the system refused to, as it does when no file can be opened any more.
-const OUT_OF_FILES: Duration = Duration::from_millis(100);
+/// The pause after a failed accept, as when the process is out of file descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// How long clients may take to read their last bytes when the server stops.
-const LAST_BYTES: Duration = Duration::from_millis(500);
+const LAST_BYTES_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How many connections there may be, and how long they are waited for.
+/// How many connections are open at once, and how long each may wait for its client.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// Connections at once; whoever comes then waits at the door.
-    pub connections: usize,
+pub struct ConnectionLimits {
+    /// Connections at once; further ones wait in the listener's backlog.
+    pub max: usize,
     /// From the first byte of a request to the end of its head.
-    pub head: Duration,
+    pub head_timeout: Duration,
     /// From the end of a response to the next request.
-    pub idle: Duration,
-    /// For a client that does not read what it is sent.
-    pub unread: Duration,
+    pub idle_timeout: Duration,
+    /// How long a client may not read while bytes wait to be written to it.
+    pub unread_timeout: Duration,
 }
 
-impl Default for Patience {
+impl Default for ConnectionLimits {
     fn default() -> Self {
-        let (head, idle, unread) =
-            (Duration::from_secs(30), Duration::from_secs(75), Duration::from_secs(30));
-        Self { connections: 12_000, head, idle, unread }
+        Self {
+            max: 12_000,
+            head_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(75),
+            unread_timeout: Duration::from_secs(30),
+        }
     }
 }
 
-/// Where a request comes from, as the socket tells it.
+/// The remote address of a request's connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// How far the server is with stopping.
+/// The two steps of stopping.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closing {
-    /// Connections close as soon as they have nothing to answer.
-    pub(crate) began: CancellationToken,
-    /// Nobody is taken in any more.
+    /// Connections close as soon as they have no response to send.
+    pub(crate) draining: CancellationToken,
+    /// No connection is accepted any more.
     pub(crate) closed: CancellationToken,
 }
 
-/// Serves all connections, until the server is closed and the last bytes have left.
-pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patience, closing: Closing) {
-    let room = Arc::new(Semaphore::new(patience.connections));
+/// Serves connections until the server is closed and the last bytes have left.
+pub(crate) async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimits, closing: Closing) {
+    let permits = Arc::new(Semaphore::new(limits.max));
     let mut connections = JoinSet::new();
     let accepting = async {
         loop {
-            let place = room.clone().acquire_owned().await;
+            let permit = permits.clone().acquire_owned().await;
             let Some((socket, peer)) = accept(&listener).await else { continue };
             while connections.try_join_next().is_some() {}
-            let connection = serve_one(socket, peer, router.clone(), patience, closing.clone());
+            let connection = serve_one(socket, peer, router.clone(), limits, closing.clone());
             connections.spawn(async move {
                 connection.await;
-                drop(place);
+                drop(permit);
             });
         }
     };
     closing.closed.run_until_cancelled(accepting).await;
     drop(listener);
-    if timeout(LAST_BYTES, async { while connections.join_next().await.is_some() {} }).await.is_err() {
+    if timeout(LAST_BYTES_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await.is_err()
+    {
         warn!(connections = connections.len(), "some clients did not read their last bytes in time");
     }
     connections.shutdown().await;
@@ -106,11 +110,11 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, patience: Patie
 async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept().await {
         Ok(accepted) => Some(accepted),
-        // A client that left before it was let in.
+        // The client disconnected before it was accepted.
         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => None,
         Err(error) => {
-            warn!(%error, "a connection cannot be accepted");
-            sleep(OUT_OF_FILES).await;
+            warn!(%error, "cannot accept a connection");
+            sleep(ACCEPT_BACKOFF).await;
             None
         }
     }
@@ -120,39 +124,42 @@ async fn serve_one(
     socket: TcpStream,
     peer: SocketAddr,
     router: Router,
-    patience: Patience,
+    limits: ConnectionLimits,
     closing: Closing,
 ) {
     tune(&socket);
-    // Whoever comes while the server stops is answered once: it may be asking whether the server is ready.
-    let late = closing.began.is_cancelled();
-    let closing = if late { closing.closed } else { closing.began };
-    let pace = Arc::new(Pace::new());
+    // A connection accepted while draining gets one response: an orchestrator may be asking for readiness.
+    let late = closing.draining.is_cancelled();
+    let closing = if late { closing.closed } else { closing.draining };
+    let timer = Arc::new(ConnectionTimer::new());
     let connection = http1::Builder::new()
         .keep_alive(!late)
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES)
-        .serve_connection(TokioIo::new(Paced::new(socket, pace.clone())), service(router, peer, pace.clone()))
+        .serve_connection(
+            TokioIo::new(TimedSocket::new(socket, timer.clone())),
+            service(router, peer, timer.clone()),
+        )
         .with_upgrades();
     let mut connection = pin!(connection);
-    let mut look = pin!(sleep_until(pace.look(&patience).unwrap_or_else(|_| Instant::now())));
+    let mut alarm = pin!(sleep_until(timer.check(&limits).unwrap_or_else(|_| Instant::now())));
     let mut closes = false;
     loop {
         tokio::select! {
             served = connection.as_mut() => {
-                served.unwrap_or_else(|error| debug!(client = %peer, %error, "a connection broke"));
+                served.unwrap_or_else(|error| debug!(client = %peer, %error, "connection failed"));
                 return;
             }
             () = closing.cancelled(), if !closes => {
                 closes = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = look.as_mut() => match pace.look(&patience) {
-                Ok(again) => look.as_mut().reset(again),
-                Err(overdue) => {
-                    tell(peer, overdue, &patience);
-                    if overdue == Overdue::Unread {
-                        pace.give_up();
+            () = alarm.as_mut() => match timer.check(&limits) {
+                Ok(next_check) => alarm.as_mut().reset(next_check),
+                Err(timeout) => {
+                    log_timeout(peer, timeout, &limits);
+                    if timeout == Timeout::Unread {
+                        timer.abort();
                     }
                     return;
                 }
@@ -161,34 +168,34 @@ async fn serve_one(
     }
 }
 
-/// The routes, for one connection.
+/// The router as the service of one connection.
 fn service(
     router: Router,
     peer: SocketAddr,
-    pace: Arc<Pace>,
+    timer: Arc<ConnectionTimer>,
 ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send> {
     let router = TowerToHyperService::new(router);
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
-        let turn = pace.answer();
+        let responding = timer.start_response();
         let response = router.call(request);
-        async move { Ok(response.await?.map(|body| Body::new(Answered::new(body, turn)))) }
+        async move { Ok(response.await?.map(|body| Body::new(TimedBody::new(body, responding)))) }
     })
 }
 
-fn tell(client: SocketAddr, overdue: Overdue, patience: &Patience) {
-    match overdue {
-        Overdue::Unread => {
-            let seconds = patience.unread.as_secs_f64();
-            info!(%client, seconds, "a client does not read what it is sent: its connection is closed");
+fn log_timeout(client: SocketAddr, timeout: Timeout, limits: &ConnectionLimits) {
+    match timeout {
+        Timeout::Unread => {
+            let seconds = limits.unread_timeout.as_secs_f64();
+            info!(%client, seconds, "closing a connection whose client does not read its response");
         }
-        Overdue::Head => debug!(%client, "a request did not come whole: its connection is closed"),
-        Overdue::Idle => debug!(%client, "a connection was idle: it is closed"),
+        Timeout::Head => debug!(%client, "closing a connection whose request head is incomplete"),
+        Timeout::Idle => debug!(%client, "closing an idle connection"),
     }
 }
 
-/// Tokens leave at once, dead peers are noticed, and the system does not hoard what it cannot send. A socket that
-/// will not be tuned works all the same.
+/// Sets the socket options: tokens leave at once, dead peers are detected, and the kernel buffers little of
+/// what it cannot send. A socket that rejects an option is served all the same.
 fn tune(connection: &TcpStream) {
     let keep_alive = TcpKeepalive::new().with_time(TCP_KEEP_ALIVE).with_interval(TCP_KEEP_ALIVE / 4);
     let socket = SockRef::from(connection);
@@ -197,7 +204,7 @@ fn tune(connection: &TcpStream) {
         .and_then(|()| socket.set_tcp_keepalive(&keep_alive))
         .and_then(|()| socket.set_tcp_notsent_lowat(UNSENT_BYTES));
     if let Err(error) = tuned {
-        warn!(%error, "a connection could not be tuned");
+        warn!(%error, "cannot set the options of a socket");
     }
 }
 
@@ -206,7 +213,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tokens_leave_at_once_and_peers_that_vanish_are_noticed() -> io::Result<()> {
+    async fn a_tuned_socket_sends_at_once_and_detects_dead_peers() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let _client = TcpStream::connect(listener.local_addr()?).await?;
         let (connection, _) = listener.accept().await?;

@@ -1,7 +1,8 @@
-//! What was measured, in the text format that Prometheus reads. Every metric is announced from the start, also one
-//! that has no value yet. Labels are names of the settings and words of ours, never anything a client sent.
+//! The metrics page, in the text format that Prometheus scrapes. Every metric is announced from the start,
+//! also one without a sample. Labels are names from the settings and fixed words, never anything a client
+//! sent.
 
-mod page;
+mod text_format;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,27 +15,28 @@ use engine::{EngineMetrics, Histogram, ModelMetrics};
 use tokio::time::timeout;
 use tracing::warn;
 
-use crate::door::PROMPT_ID;
-use crate::refusal::Code;
-use crate::serve::App;
-use page::{Kind, Page, Unit};
+use crate::api_error::ErrorCode;
+use crate::app::AppState;
+use crate::headers::PROMPT_ID;
+use text_format::{Kind, Page, Unit};
 
-/// Storage that takes longer to count sessions does not hold up what else is measured.
-const COUNTING: Duration = Duration::from_secs(2);
+/// How long the scrape waits for storage to count the active sessions.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Prometheus' text format.
+/// The content type of the page.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Requests that were refused, by the code of the refusal.
+/// Counts error responses by code.
 #[derive(Default)]
-pub(crate) struct Refused {
+pub(crate) struct ErrorCounts {
     by_code: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-impl Refused {
-    /// Counts a response, if it is a refusal. One that names a prompt tells how that ended, which is counted there.
+impl ErrorCounts {
+    /// Counts a response if it is an error. One that names a prompt is the prompt's own failure, which the
+    /// engine counts.
     pub(crate) fn count(&self, response: &Response) {
-        if let Some(Code(code)) = response.extensions().get()
+        if let Some(ErrorCode(code)) = response.extensions().get()
             && !response.headers().contains_key(PROMPT_ID)
         {
             *self.by_code.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
@@ -46,20 +48,20 @@ impl Refused {
     }
 }
 
-/// All metrics as they are now.
-pub(crate) async fn text(app: &App) -> String {
+/// Renders all metrics as they are now.
+pub(crate) async fn render(app: &AppState) -> String {
     let mut page = Page::default();
     let totals = app.engine.metrics();
-    answers(&mut page, &totals);
-    prompts(&mut page, &totals, app.refused.totals());
-    finding(&mut page, &totals);
+    models(&mut page, &totals);
+    prompts(&mut page, &totals, app.error_counts.totals());
+    retrieval(&mut page, &totals);
     sessions(&mut page, &totals, app).await;
     providers(&mut page, &app.engine.provider_statuses());
     page.into_text()
 }
 
-/// How models answer.
-fn answers(page: &mut Page, totals: &EngineMetrics) {
+/// Speed and tokens, by provider and model.
+fn models(page: &mut Page, totals: &EngineMetrics) {
     let mut histograms = |name, help, of: fn(&ModelMetrics) -> &Histogram| {
         page.family(name, Kind::Histogram, help);
         for ((provider, model), totals) in &totals.models {
@@ -68,31 +70,37 @@ fn answers(page: &mut Page, totals: &EngineMetrics) {
     };
     histograms(
         "gen_ai_server_time_to_first_token_seconds",
-        "From a prompt to the first token of its answer.",
+        "Time from a prompt's admission to the first token of its answer.",
         |totals| &totals.first_token,
     );
     histograms(
         "gen_ai_server_time_per_output_token_seconds",
-        "From one token of an answer to the next, on average over the answer.",
+        "Mean time between two tokens of an answer.",
         |totals| &totals.inter_token,
     );
-    histograms("gen_ai_server_request_duration_seconds", "From a prompt to its end.", |totals| {
-        &totals.request
-    });
-    let (mut tokens, mut paces) = (BTreeMap::<_, u64>::new(), BTreeMap::new());
+    histograms(
+        "gen_ai_server_request_duration_seconds",
+        "Time from a prompt's admission to its end.",
+        |totals| &totals.request,
+    );
+    let (mut tokens, mut speeds) = (BTreeMap::<_, u64>::new(), BTreeMap::new());
     for ((provider, _), totals) in &totals.models {
         *tokens.entry(&**provider).or_default() += totals.tokens;
-        paces.extend(totals.tokens_per_second.map(|pace| (&**provider, pace)));
+        speeds.extend(totals.tokens_per_second.map(|speed| (&**provider, speed)));
     }
-    page.family("wellspring_tokens_total", Kind::Counter, "Tokens of answers.");
+    page.family("wellspring_tokens_total", Kind::Counter, "Generated tokens.");
     tokens.into_iter().for_each(|(provider, tokens)| page.sample(&[("provider", provider)], tokens));
-    page.family("wellspring_tokens_per_second", Kind::Gauge, "The pace of the answer that ended last.");
-    paces.into_iter().for_each(|(provider, pace)| page.sample(&[("provider", provider)], pace));
+    page.family(
+        "wellspring_tokens_per_second",
+        Kind::Gauge,
+        "Generated tokens per second in the answer that ended last.",
+    );
+    speeds.into_iter().for_each(|(provider, speed)| page.sample(&[("provider", provider)], speed));
 }
 
-/// How prompts end, and what is refused.
-fn prompts(page: &mut Page, totals: &EngineMetrics, refused: BTreeMap<&'static str, u64>) {
-    page.family("wellspring_prompts_total", Kind::Counter, "Prompts that have ended.");
+/// How prompts end, and which errors clients get.
+fn prompts(page: &mut Page, totals: &EngineMetrics, error_responses: BTreeMap<&'static str, u64>) {
+    page.family("wellspring_prompts_total", Kind::Counter, "Ended prompts, by outcome.");
     for (outcome, count) in &totals.outcomes {
         let outcome = match outcome {
             PromptStatus::Done => "done",
@@ -102,62 +110,48 @@ fn prompts(page: &mut Page, totals: &EngineMetrics, refused: BTreeMap<&'static s
         };
         page.sample(&[("outcome", outcome)], count);
     }
-    let mut errors = refused;
+    let mut errors = error_responses;
     for (kind, count) in &totals.failures {
         *errors.entry(failure_code(*kind)).or_default() += count;
     }
-    page.family(
-        "wellspring_errors_total",
-        Kind::Counter,
-        "Prompts that failed, and requests that were refused.",
-    );
+    page.family("wellspring_errors_total", Kind::Counter, "Failed prompts and error responses, by code.");
     errors.into_iter().for_each(|(code, count)| page.sample(&[("code", code)], count));
     page.family(
         "wellspring_cancel_seconds",
         Kind::Histogram,
-        "From a client's cancel to the end of its prompt.",
+        "Time from a client's cancel request to the end of its prompt.",
     );
     page.histogram(&[], &totals.cancel_latency, Unit::Seconds);
 }
 
-/// How long finding takes.
-fn finding(page: &mut Page, totals: &EngineMetrics) {
-    page.family(
-        "wellspring_retrieval_seconds",
-        Kind::Histogram,
-        "How long a stage of finding passages took.",
-    );
-    for (stage, took) in &totals.stages {
+fn retrieval(page: &mut Page, totals: &EngineMetrics) {
+    page.family("wellspring_retrieval_seconds", Kind::Histogram, "Duration of a retrieval stage.");
+    for (stage, durations) in &totals.stages {
         let stage = match stage {
             StageName::Rewriting => "rewriting",
             StageName::Retrieval => "retrieval",
             StageName::Reranking => "reranking",
         };
-        page.histogram(&[("stage", stage)], took, Unit::Seconds);
+        page.histogram(&[("stage", stage)], durations, Unit::Seconds);
     }
 }
 
-/// What there is now.
-async fn sessions(page: &mut Page, totals: &EngineMetrics, app: &App) {
-    page.family("wellspring_active_streams", Kind::Gauge, "Prompts that run.");
+async fn sessions(page: &mut Page, totals: &EngineMetrics, app: &AppState) {
+    page.family("wellspring_active_streams", Kind::Gauge, "Running prompts.");
     page.sample(&[], app.engine.running_prompts());
-    page.family("wellspring_active_sessions", Kind::Gauge, "Sessions in which prompts may be asked.");
-    match timeout(COUNTING, app.engine.active_sessions()).await {
+    page.family("wellspring_active_sessions", Kind::Gauge, "Sessions that have neither ended nor expired.");
+    match timeout(COUNT_TIMEOUT, app.engine.active_sessions()).await {
         Ok(Ok(sessions)) => page.sample(&[], sessions),
-        Ok(Err(reason)) => warn!(%reason, "sessions cannot be counted"),
-        Err(_) => warn!("sessions cannot be counted: storage does not answer"),
+        Ok(Err(reason)) => warn!(%reason, "cannot count the active sessions"),
+        Err(_) => warn!("cannot count the active sessions: storage does not respond"),
     }
-    page.family(
-        "wellspring_session_tokens",
-        Kind::Histogram,
-        "Tokens of a session's answers, once it is over.",
-    );
+    page.family("wellspring_session_tokens", Kind::Histogram, "Generated tokens of an ended session.");
     page.histogram(&[], &totals.session_tokens, Unit::Whole);
 }
 
-/// How those stand who generate. One that nobody looks at is neither up nor down.
+/// Health and circuit breaker of each provider. One whose health was never checked has no sample.
 fn providers(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
-    page.family("wellspring_provider_up", Kind::Gauge, "Whether a provider would answer.");
+    page.family("wellspring_provider_up", Kind::Gauge, "Whether a provider is healthy: 1 or 0.");
     for (provider, standing) in standings {
         if let Some(health) = &standing.health {
             page.sample(&[("provider", provider)], u8::from(health.is_ok()));
@@ -166,7 +160,7 @@ fn providers(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
     page.family(
         "wellspring_breaker_open",
         Kind::Gauge,
-        "Whether a provider is left alone because it failed.",
+        "Whether a provider's circuit breaker is open: 1 or 0.",
     );
     for (provider, standing) in standings {
         page.sample(&[("provider", provider)], u8::from(standing.breaker_open));

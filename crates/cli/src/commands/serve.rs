@@ -10,7 +10,7 @@ use clap::Args;
 use engine::Engine;
 use futures::{Stream, stream};
 use ingest::Pipeline;
-use server::Patience;
+use server::{ConnectionLimits, IpNetwork, ServerSettings};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -100,20 +100,20 @@ async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<
     Ok(())
 }
 
-fn server_settings(settings: &Settings) -> server::Settings {
+fn server_settings(settings: &Settings) -> ServerSettings {
     let (server, limits) = (&settings.server, &settings.limits);
-    let network = |network: &Network| server::Network { address: network.address, prefix: network.prefix };
-    server::Settings {
+    let network = |network: &Network| IpNetwork { address: network.address, prefix: network.prefix };
+    ServerSettings {
         body_bytes: limits.body_bytes,
         ingest_body_bytes: limits.ingest_body_bytes,
         question_chars: limits.question_chars,
         allowed_origins: server.allowed_origins.clone(),
         drain: server.drain,
-        patience: Patience {
-            connections: limits.connections,
-            head: server.head,
-            idle: server.idle,
-            unread: server.unread,
+        connections: ConnectionLimits {
+            max: limits.connections,
+            head_timeout: server.head,
+            idle_timeout: server.idle,
+            unread_timeout: server.unread,
         },
         requests_per_minute: limits.requests_per_minute,
         trusted_proxies: server.trusted_proxies.iter().map(network).collect(),

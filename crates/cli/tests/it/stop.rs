@@ -68,7 +68,7 @@ async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
     response.delta().await.expect("the answer has begun");
 
     server.signal("TERM").await;
-    server.logged("no new prompts are taken").await;
+    server.logged("new prompts are refused").await;
     assert_eq!(get(&server, "/health/ready").await.unwrap().status, 503);
     assert_eq!(get(&server, "/health/live").await.unwrap().status, 200);
     let health = get(&server, "/health").await.unwrap();
@@ -93,7 +93,7 @@ async fn a_second_word_ends_the_grace_at_once() {
     let mut response = ask(&server, "why?").await;
     response.delta().await.expect("the answer has begun");
     server.signal("TERM").await;
-    server.logged("no new prompts are taken").await;
+    server.logged("new prompts are refused").await;
     server.signal("TERM").await;
     let (_, error) = response.answer().await;
     assert_eq!(error["metadata"]["code"], "interrupted");
@@ -117,7 +117,7 @@ async fn two_hundred_clients_are_told_and_nobody_holds_it_up() {
 
     server.signal("TERM").await;
     let told = Instant::now();
-    server.logged("no new prompts are taken").await;
+    server.logged("new prompts are refused").await;
     assert_eq!(soon("the end of an idle connection", idle.read(&mut [0; 1])).await.unwrap(), 0);
     // One of them stays, and reads nothing any more.
     let unread = streams.pop().expect("there are many");

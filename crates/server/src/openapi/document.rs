@@ -1,4 +1,4 @@
-//! The whole description: every route, in the order that routes are in.
+//! The OpenAPI document of all routes.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,28 @@ use dialects::{Words, chat, generation};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use super::call::{Answer, Body, Call, Link, Shape};
-use super::refusals::{Refused, by_status};
-use super::routes::{Described, Routes};
+use super::errors::{ErrorDoc, by_status};
+use super::operation::{BodyDoc, Link, Operation, ResponseDoc, SchemaFn};
+use super::routes::{DescribedRoute, Routes};
 use super::schemas::Schemas;
-use crate::refusal::Refusal;
-use crate::{body, door, routes};
+use crate::api_error::ApiError;
+use crate::{middleware, request_body, routes};
 
-/// Describes routes.
+/// Describes these routes.
 pub(crate) fn document(routes: &Routes) -> Value {
-    let mut document =
-        Document { schemas: Schemas::new(), responses: BTreeMap::new(), refusals: door::refusals() };
+    let mut document = Document {
+        schemas: Schemas::new(),
+        error_responses: BTreeMap::new(),
+        common_errors: middleware::errors(),
+    };
     let (mut paths, mut groups) = (Map::new(), Vec::new());
-    for described in &routes.described {
-        let Described { group, method, path, .. } = described;
+    for route in &routes.described {
+        let DescribedRoute { group, method, path, .. } = route;
         if !groups.contains(group) {
             groups.push(group);
         }
         let path = paths.entry(*path).or_insert_with(|| json!({}));
-        path[method.as_str().to_ascii_lowercase()] = document.operation(described);
+        path[method.as_str().to_ascii_lowercase()] = document.operation(route);
     }
     json!({
         "openapi": "3.1.0",
@@ -40,113 +43,115 @@ pub(crate) fn document(routes: &Routes) -> Value {
         "paths": paths,
         "components": {
             "headers": headers(),
-            "responses": document.responses,
+            "responses": document.error_responses,
             "schemas": document.schemas.definitions(),
         },
     })
 }
 
 const ABOUT: &str = "Unknown fields of requests are ignored, and `null` is the same as leaving a field out. Fields of \
-    answers that have no value are left out. Timestamps are UTC, RFC 3339. Lengths count Unicode scalar values. The \
-    trace id of an answer is in its `X-Trace-Id` header, in the server's log and in the bodies of refusals; it is that \
-    of the request's `traceparent`, if it has one.";
+    responses that have no value are left out. Timestamps are UTC, RFC 3339. Lengths count Unicode scalar values. The \
+    trace id of a request is in the `X-Trace-Id` header of its response, in the server's log and in error bodies; it is \
+    that of the request's `traceparent`, if it has one.";
 
-/// The headers of every answer.
+/// The headers of every response.
 const EVERYWHERE: [&str; 4] =
     ["X-Trace-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
 struct Document {
     schemas: Schemas,
-    /// Those of refusals, by name.
-    responses: BTreeMap<String, Value>,
-    /// What may be refused everywhere.
-    refusals: Vec<Refusal>,
+    /// Shared error responses, by name.
+    error_responses: BTreeMap<String, Value>,
+    /// Errors that every operation can return.
+    common_errors: Vec<ApiError>,
 }
 
 impl Document {
-    fn operation(&mut self, described: &Described) -> Value {
-        let Described { group, path, call, .. } = described;
-        let mut operation = json!({"operationId": call.id, "tags": [group], "summary": call.summary});
-        if !call.more.is_empty() {
-            operation["description"] = call.more.into();
+    fn operation(&mut self, route: &DescribedRoute) -> Value {
+        let DescribedRoute { group, path, operation, .. } = route;
+        let mut described =
+            json!({"operationId": operation.id, "tags": [group], "summary": operation.summary});
+        if !operation.description.is_empty() {
+            described["description"] = operation.description.into();
         }
-        let parameters: Vec<_> = path_parameters(path).chain(parameters(call)).collect();
+        let parameters: Vec<_> = path_parameters(path).chain(parameters(operation)).collect();
         if !parameters.is_empty() {
-            operation["parameters"] = parameters.into();
+            described["parameters"] = parameters.into();
         }
-        if let Some(Body { shape, required }) = &call.body {
-            let schema = self.schemas.request(*shape);
-            operation["requestBody"] =
+        if let Some(BodyDoc { schema, required }) = &operation.body {
+            let schema = self.schemas.request(*schema);
+            described["requestBody"] =
                 json!({"required": required, "content": {"application/json": {"schema": schema}}});
         }
-        operation["responses"] = self.responses(path, call);
-        operation
+        described["responses"] = self.responses(path, operation);
+        described
     }
 
-    fn responses(&mut self, path: &str, call: &Call) -> Value {
-        let words = routes::words(path);
-        let of_body = call.body.as_ref().map(|_| body::refusals()).unwrap_or_default();
-        let refusals: Vec<_> = call.refusals.iter().chain(&of_body).chain(&self.refusals).cloned().collect();
+    fn responses(&mut self, path: &str, operation: &Operation) -> Value {
+        let words = routes::dialect_of(path);
+        let body_errors = operation.body.as_ref().map(|_| request_body::errors()).unwrap_or_default();
+        let errors: Vec<_> =
+            operation.errors.iter().chain(&body_errors).chain(&self.common_errors).cloned().collect();
         let mut responses = BTreeMap::new();
-        for (status, refused) in by_status(words, &refusals) {
-            responses.insert(status.to_string(), self.refused(words, status, &refused));
+        for (status, error) in by_status(words, &errors) {
+            responses.insert(status.to_string(), self.error_response(words, status, &error));
         }
-        for (status, answer) in &call.answers {
-            responses.insert(status.to_string(), self.answer(answer));
+        for (status, response) in &operation.responses {
+            responses.insert(status.to_string(), self.response(response));
         }
         json!(responses)
     }
 
-    fn answer(&mut self, answer: &Answer) -> Value {
+    fn response(&mut self, doc: &ResponseDoc) -> Value {
         let mut names = EVERYWHERE.to_vec();
-        if answer.names {
+        if doc.has_prompt_headers {
             names.extend(["X-Prompt-Id", "X-Session-Id"]);
         }
-        let mut response = json!({"description": answer.description, "headers": header_references(names)});
-        for (media_type, shape) in &answer.content {
-            response["content"][media_type]["schema"] = self.schemas.answer(*shape);
+        let mut response = json!({"description": doc.description, "headers": header_references(names)});
+        for (media_type, schema) in &doc.content {
+            response["content"][media_type]["schema"] = self.schemas.response(*schema);
         }
-        for Link { name, call, parameters, fields } in &answer.links {
+        for Link { name, operation, parameters, fields } in &doc.links {
             let link = &mut response["links"][name];
-            link["operationId"] = (*call).into();
-            for (parameter, of) in parameters {
-                link["parameters"][parameter] = (*of).into();
+            link["operationId"] = (*operation).into();
+            for (parameter, value) in parameters {
+                link["parameters"][parameter] = (*value).into();
             }
-            for (field, of) in fields {
-                link["requestBody"][field] = (*of).into();
+            for (field, value) in fields {
+                link["requestBody"][field] = (*value).into();
             }
         }
         response
     }
 
-    /// A reference to the response of these refusals, which many calls have in common.
-    fn refused(&mut self, words: Words, status: u16, refused: &Refused) -> Value {
-        let (prefix, shape): (_, Shape) = match words {
+    /// A reference to the response of these errors, which many operations share.
+    fn error_response(&mut self, words: Words, status: u16, error: &ErrorDoc) -> Value {
+        let (prefix, schema): (_, SchemaFn) = match words {
             Words::Generation => {
                 ("generation", SchemaGenerator::subschema_for::<generation::wire::ErrorBody<'_>>)
             }
             Words::Chat => ("chat", SchemaGenerator::subschema_for::<chat::wire::ErrorBody<'_>>),
         };
-        let codes: Vec<_> = refused.said.keys().copied().collect();
+        let codes: Vec<_> = error.messages.keys().copied().collect();
         let name = format!("{prefix}-{status}-{}", codes.join("-"));
-        if !self.responses.contains_key(&name) {
-            let said = refused.said.iter().map(|(code, said)| format!("`{code}`: {said}"));
+        if !self.error_responses.contains_key(&name) {
+            let messages = error.messages.iter().map(|(code, message)| format!("`{code}`: {message}"));
             let mut names = EVERYWHERE.to_vec();
-            if refused.retry_after {
+            if error.retry_after {
                 names.push("Retry-After");
             }
             let response = json!({
-                "description": said.collect::<Vec<_>>().join("\n\n"),
+                "description": messages.collect::<Vec<_>>().join("\n\n"),
                 "headers": header_references(names),
-                "content": {"application/json": {"schema": self.schemas.answer(shape)}},
+                "content": {"application/json": {"schema": self.schemas.response(schema)}},
             });
-            self.responses.insert(name.clone(), response);
+            self.error_responses.insert(name.clone(), response);
         }
         json!({"$ref": format!("#/components/responses/{name}")})
     }
 }
 
-/// Whatever a path names is named by a UUID.
+/// The parameters in a path, all of which are UUIDs.
 fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     names.map(|name| {
@@ -156,11 +161,11 @@ fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
     })
 }
 
-fn parameters(call: &Call) -> impl Iterator<Item = Value> {
-    call.parameters.iter().map(|parameter| {
+fn parameters(operation: &Operation) -> impl Iterator<Item = Value> {
+    operation.parameters.iter().map(|parameter| {
         json!({
             "name": parameter.name,
-            "in": parameter.place,
+            "in": parameter.location,
             "description": parameter.description,
             "schema": parameter.schema,
         })
@@ -182,11 +187,11 @@ fn headers() -> Value {
             "required": true,
             "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
         },
-        "X-Prompt-Id": id("The prompt that is answered."),
-        "X-Session-Id": id("The session that it was asked in."),
-        "X-RateLimit-Limit": number("Requests of an address in a minute; only if they are limited (limits.requests_per_minute)."),
-        "X-RateLimit-Remaining": number("How many are left now; only if they are limited."),
-        "X-RateLimit-Reset": number("Seconds until all are left again; only if they are limited."),
-        "Retry-After": number("Seconds until asking again may help."),
+        "X-Prompt-Id": id("The prompt that the response answers."),
+        "X-Session-Id": id("The session of that prompt."),
+        "X-RateLimit-Limit": number("Requests that an address may send in a minute; only if a limit is set (limits.requests_per_minute)."),
+        "X-RateLimit-Remaining": number("Requests that are left now; only if a limit is set."),
+        "X-RateLimit-Reset": number("Seconds until all of them are left again; only if a limit is set."),
+        "Retry-After": number("Seconds after which a retry may succeed."),
     })
 }

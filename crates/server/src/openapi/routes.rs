@@ -1,80 +1,86 @@
-//! Routes that say what they are. There is no way to add one without its description.
+//! A router whose routes carry their descriptions: none can be added without one.
 
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodRouter, delete, get, post};
 
-use super::Call;
-use crate::serve::App;
+use super::Operation;
+use crate::app::AppState;
 
-/// Routes and what each of them is.
+/// Routes with their descriptions.
 pub(crate) struct Routes {
-    /// What those have in common that are added next.
+    /// The OpenAPI tag of the routes that are added next.
     group: &'static str,
-    router: Router<App>,
-    pub(super) described: Vec<Described>,
+    router: Router<AppState>,
+    pub(super) described: Vec<DescribedRoute>,
 }
 
-/// What a method of a path is.
-pub(super) struct Described {
+/// A route's method, path and description.
+pub(super) struct DescribedRoute {
     pub(super) group: &'static str,
     pub(super) method: Method,
     pub(super) path: &'static str,
-    pub(super) call: Call,
+    pub(super) operation: Operation,
 }
 
 impl Routes {
-    /// No routes yet, of a group that descriptions are ordered by.
-    pub(crate) fn of(group: &'static str) -> Self {
+    /// An empty set of routes with this OpenAPI tag.
+    pub(crate) fn tagged(group: &'static str) -> Self {
         Self { group, router: Router::new(), described: Vec::new() }
     }
 
     pub(crate) fn get<T: 'static>(
         self,
         path: &'static str,
-        handler: impl Handler<T, App>,
-        call: Call,
+        handler: impl Handler<T, AppState>,
+        operation: Operation,
     ) -> Self {
-        self.with(Method::GET, path, get(handler), call)
+        self.with(Method::GET, path, get(handler), operation)
     }
 
     pub(crate) fn post<T: 'static>(
         self,
         path: &'static str,
-        handler: impl Handler<T, App>,
-        call: Call,
+        handler: impl Handler<T, AppState>,
+        operation: Operation,
     ) -> Self {
-        self.with(Method::POST, path, post(handler), call)
+        self.with(Method::POST, path, post(handler), operation)
     }
 
     pub(crate) fn delete<T: 'static>(
         self,
         path: &'static str,
-        handler: impl Handler<T, App>,
-        call: Call,
+        handler: impl Handler<T, AppState>,
+        operation: Operation,
     ) -> Self {
-        self.with(Method::DELETE, path, delete(handler), call)
+        self.with(Method::DELETE, path, delete(handler), operation)
     }
 
-    fn with(mut self, method: Method, path: &'static str, route: MethodRouter<App>, call: Call) -> Self {
-        self.described.push(Described { group: self.group, method, path, call });
+    fn with(
+        mut self,
+        method: Method,
+        path: &'static str,
+        route: MethodRouter<AppState>,
+        operation: Operation,
+    ) -> Self {
+        self.described.push(DescribedRoute { group: self.group, method, path, operation });
         Self { router: self.router.route(path, route), ..self }
     }
 
-    /// These and the others.
-    pub(crate) fn and(mut self, others: Self) -> Self {
+    /// Adds the routes of another group.
+    pub(crate) fn merge(mut self, others: Self) -> Self {
         self.described.extend(others.described);
         Self { router: self.router.merge(others.router), ..self }
     }
 
-    /// The ids of all calls, in the order that they were added in.
+    /// The ids of all operations, in the order in which they were added.
     pub(super) fn ids(&self) -> Vec<&'static str> {
-        self.described.iter().map(|described| described.call.id).collect()
+        self.described.iter().map(|described| described.operation.id).collect()
     }
 
     /// The routes without their descriptions.
-    pub(crate) fn into_router(self) -> Router<App> {
+    pub(crate) fn into_router(self) -> Router<AppState> {
         self.router
     }
 }

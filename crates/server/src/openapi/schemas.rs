@@ -1,16 +1,16 @@
-//! The schemas of everything that goes over the wire. What comes in and what goes out differ: what may be left out may
-//! be null in a request, and never is in an answer.
+//! The schemas of all wire types. Requests and responses differ: an optional field may be null in a request
+//! and is never null in a response.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::call::Shape;
+use super::operation::SchemaFn;
 
 pub(super) struct Schemas {
     requests: SchemaGenerator,
-    answers: SchemaGenerator,
+    responses: SchemaGenerator,
 }
 
 impl Schemas {
@@ -19,34 +19,37 @@ impl Schemas {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
         });
-        let (requests, answers) = (settings.clone().for_deserialize(), settings.for_serialize());
+        let (requests, responses) = (settings.clone().for_deserialize(), settings.for_serialize());
         Self {
-            requests: requests.with_transform(Plain).into_generator(),
-            answers: answers.with_transform(NeverNull).with_transform(Plain).into_generator(),
+            requests: requests.with_transform(WithoutRustDetails).into_generator(),
+            responses: responses
+                .with_transform(NeverNull)
+                .with_transform(WithoutRustDetails)
+                .into_generator(),
         }
     }
 
-    pub(super) fn request(&mut self, shape: Shape) -> Value {
-        shape(&mut self.requests).to_value()
+    pub(super) fn request(&mut self, schema: SchemaFn) -> Value {
+        schema(&mut self.requests).to_value()
     }
 
-    pub(super) fn answer(&mut self, shape: Shape) -> Value {
-        shape(&mut self.answers).to_value()
+    pub(super) fn response(&mut self, schema: SchemaFn) -> Value {
+        schema(&mut self.responses).to_value()
     }
 
-    /// The types that the others refer to, by name.
+    /// The named types that the schemas refer to.
     pub(super) fn definitions(mut self) -> Map<String, Value> {
         let mut definitions = self.requests.take_definitions(true);
-        definitions.extend(self.answers.take_definitions(true));
+        definitions.extend(self.responses.take_definitions(true));
         definitions
     }
 }
 
-/// Without what says nothing to anybody but this language.
+/// Removes null defaults and the integer formats of Rust.
 #[derive(Clone)]
-struct Plain;
+struct WithoutRustDetails;
 
-impl Transform for Plain {
+impl Transform for WithoutRustDetails {
     fn transform(&mut self, schema: &mut Schema) {
         if schema.get("default").is_some_and(Value::is_null) {
             schema.remove("default");
@@ -58,7 +61,7 @@ impl Transform for Plain {
     }
 }
 
-/// A field of an answer that has no value is left out.
+/// Removes null from the optional fields of a response, which are left out instead.
 #[derive(Clone)]
 struct NeverNull;
 

@@ -1,31 +1,31 @@
-//! Streams in a description. OpenAPI 3.1 has no word for what a stream is made of, so this is as its users read it: of
-//! NDJSON the schema is that of all lines as a list, of server-sent events that of one event.
+//! Streams in the description. OpenAPI 3.1 cannot describe the items of a stream, so this follows its users'
+//! convention: the schema of NDJSON is the list of all lines, that of server-sent events is one event.
 
 use dialects::sse;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::Answer;
+use super::ResponseDoc;
 
-/// The ways a log is answered with.
-pub(crate) struct Stream;
+/// Descriptions of streamed responses.
+pub(crate) struct StreamDoc;
 
-impl Stream {
-    /// A JSON object a line, or the same as server-sent events with an id and a name, as `Accept` says.
-    pub(crate) fn lines_or_events<T: JsonSchema>(description: &'static str) -> Answer {
-        Answer::empty(description)
+impl StreamDoc {
+    /// NDJSON, or server-sent events with an id and a name where `Accept` prefers them.
+    pub(crate) fn lines_or_events<T: JsonSchema>(description: &'static str) -> ResponseDoc {
+        ResponseDoc::empty(description)
             .content("application/x-ndjson", SchemaGenerator::subschema_for::<Vec<T>>)
             .content(sse::CONTENT_TYPE, named_event::<T>)
-            .naming()
+            .prompt_headers()
     }
 
     /// Server-sent events with an id and a name.
-    pub(crate) fn events<T: JsonSchema>(description: &'static str) -> Answer {
-        Answer::empty(description).content(sse::CONTENT_TYPE, named_event::<T>).naming()
+    pub(crate) fn events<T: JsonSchema>(description: &'static str) -> ResponseDoc {
+        ResponseDoc::empty(description).content(sse::CONTENT_TYPE, named_event::<T>).prompt_headers()
     }
 
-    /// Server-sent events that are nothing but data.
-    pub(crate) fn bare_events<T: JsonSchema>(description: &'static str) -> Answer {
-        Answer::empty(description).content(sse::CONTENT_TYPE, bare_event::<T>).naming()
+    /// Server-sent events without id and name.
+    pub(crate) fn data_only_events<T: JsonSchema>(description: &'static str) -> ResponseDoc {
+        ResponseDoc::empty(description).content(sse::CONTENT_TYPE, data_only_event::<T>).prompt_headers()
     }
 }
 
@@ -35,13 +35,13 @@ fn named_event<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
         "required": ["id", "event", "data"],
         "properties": {
             "id": {"type": "string", "pattern": "^[0-9]+$"},
-            "event": {"type": "string", "description": "The type of what the data is."},
+            "event": {"type": "string", "description": "The `type` of the data."},
             "data": data::<T>(generator),
         },
     })
 }
 
-fn bare_event<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+fn data_only_event<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "required": ["data"], "properties": {"data": data::<T>(generator)}})
 }
 

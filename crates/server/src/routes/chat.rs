@@ -1,4 +1,4 @@
-//! The calls of the chat dialect, and the stream that it shares with the staged one.
+//! The chat dialect: `/chat`, `/conversations`, and `/chat/stream`, which it shares with the staged dialect.
 
 use std::future::poll_fn;
 
@@ -9,71 +9,72 @@ use dialects::chat::wire::{ChatReply, ChatRequest, Conversation};
 use dialects::{chat, chat_stream, limit_schema, sse};
 use domain::{Principal, TraceId};
 
-use super::{InPath, in_path, query_value};
-use crate::body::JsonBody;
+use super::{PathId, json_response, path_text, query_value};
+use crate::api_error::ApiError;
+use crate::app::AppState;
+use crate::log_stream::{prompt_headers, stream_log};
 use crate::openapi::{
-    Answer, Call, Routes, Stream, in_flight, invalid, no_session, no_usable_session, overloaded, stopping,
-    storage,
+    Operation, ResponseDoc, Routes, StreamDoc, in_flight, invalid, no_session, no_usable_session, overloaded,
+    stopping, storage,
 };
-use crate::refusal::{Refusal, json};
-use crate::serve::App;
-use crate::stream::{names, respond};
+use crate::request_body::JsonBody;
 
 pub(crate) fn routes() -> Routes {
-    Routes::of("Chat")
+    Routes::tagged("Chat")
         .post(
             "/chat",
             answer,
-            Call::new("chat", "Asks, and answers when the answer is whole")
-                .more("A client that leaves cancels it. Without a `session_id` a fresh session is made.")
-                .takes::<ChatRequest>()
-                .answers(
+            Operation::new("chat", "Asks and returns the complete answer")
+                .description("A client that disconnects cancels the prompt. Without a `session_id` a new session is started.")
+                .body::<ChatRequest>()
+                .response(
                     200,
-                    Answer::json::<ChatReply<'_>>("The answer and its sources.").naming().link(
+                    ResponseDoc::json::<ChatReply<'_>>("The answer and its sources.").prompt_headers().link(
                         "conversation",
                         "conversation",
                         &[("session_id", "$response.header.X-Session-Id")],
                     ),
                 )
-                .refuses([invalid(), in_flight(), overloaded(), stopping(), storage()])
-                .refuses(chat::failures()),
+                .errors([invalid(), in_flight(), overloaded(), stopping(), storage()])
+                .errors(chat::failures()),
         )
         .post(
             "/chat/stream",
             stream,
-            Call::new("chatStream", "Asks, and streams the answer")
-                .more(
+            Operation::new("chatStream", "Asks and streams the answer")
+                .description(
                     "With a `query` the stream has chunks, then the sources, then the end; with a `message` it has \
-                     every stage on the way to the answer as an event, and the session must exist. Every event is one \
-                     `data` line. What goes wrong after the stream has begun is told by its last event. A client that \
-                     leaves cancels it.",
+                     an event for every stage of the answer, and the session must exist. Every event is one `data` \
+                     line. A failure after the stream has begun is its last event. A client that disconnects cancels \
+                     the prompt.",
                 )
-                .takes::<chat_stream::Request>()
-                .answers(
+                .body::<chat_stream::Request>()
+                .response(
                     200,
-                    Stream::bare_events::<chat_stream::Told<'_>>("The events.")
+                    StreamDoc::data_only_events::<chat_stream::Told<'_>>("The events.")
                         .link("conversation", "conversation", &[("session_id", "$response.header.X-Session-Id")])
                         .link("session", "streamingSession", &[("session_id", "$response.header.X-Session-Id")]),
                 )
-                .refuses([invalid(), no_usable_session(), in_flight(), overloaded(), stopping(), storage()]),
+                .errors([invalid(), no_usable_session(), in_flight(), overloaded(), stopping(), storage()]),
         )
         .get(
             "/conversations/{session_id}",
             conversation,
-            Call::new("conversation", "Tells what was said in a session")
-                .query("limit", limit_schema(), "How many messages: the newest ones.")
-                .answers(200, Answer::json::<Conversation<'_>>("Messages, the oldest first."))
-                .refuses(chat::session_in_path(None).err())
-                .refuses([invalid(), no_session(), storage()]),
+            Operation::new("conversation", "Lists the messages of a session")
+                .query("limit", limit_schema(), "Upper bound on the number of messages; the newest are returned.")
+                .response(200, ResponseDoc::json::<Conversation<'_>>("The messages, oldest first."))
+                .errors(chat::session_in_path(None).err())
+                .errors([invalid(), no_session(), storage()]),
         )
 }
 
-/// Reads the log to its end. A client that leaves drops the reader, which cancels the prompt.
+/// Reads the log to its end. When the client disconnects, this future and its reader are dropped, which
+/// cancels the prompt.
 async fn answer(
-    State(app): State<App>,
+    State(app): State<AppState>,
     Extension(trace): Extension<TraceId>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let ask = chat::decode(&body, app.engine.new_session_id(), trace)?;
     let mut reader = app.engine.submit(&Principal::local(), ask).await?;
     let mut answer = chat::Answer::new();
@@ -81,29 +82,29 @@ async fn answer(
         batch.iter().for_each(|event| answer.take(event));
     }
     let response = match answer.finish() {
-        Ok(reply) => json(StatusCode::OK, reply),
-        Err(rejected) => Refusal::from(rejected).into_response(),
+        Ok(reply) => json_response(StatusCode::OK, reply),
+        Err(rejected) => ApiError::from(rejected).into_response(),
     };
-    Ok((names(&reader), response).into_response())
+    Ok((prompt_headers(&reader), response).into_response())
 }
 
 async fn stream(
-    State(app): State<App>,
+    State(app): State<AppState>,
     Extension(trace): Extension<TraceId>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let (ask, encoder) = chat_stream::decode(&body, app.engine.new_session_id(), trace)?;
     let reader = app.engine.submit(&Principal::local(), ask).await?;
-    Ok(respond(reader, encoder, sse::CONTENT_TYPE))
+    Ok(stream_log(reader, encoder, sse::CONTENT_TYPE))
 }
 
 async fn conversation(
-    State(app): State<App>,
-    id: InPath,
+    State(app): State<AppState>,
+    id: PathId,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let session = chat::session_in_path(in_path(&id))?;
+) -> Result<Response, ApiError> {
+    let session = chat::session_in_path(path_text(&id))?;
     let limit = chat::decode_limit(query_value(query.as_deref(), "limit").as_deref())?;
     let exchanges = app.engine.conversation(&Principal::local(), session, chat::exchanges(limit)).await?;
-    Ok(json(StatusCode::OK, chat::conversation(session, &exchanges, limit)))
+    Ok(json_response(StatusCode::OK, chat::conversation(session, &exchanges, limit)))
 }

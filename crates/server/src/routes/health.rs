@@ -1,59 +1,57 @@
-//! Health calls, for orchestrators and for people.
+//! Health checks: `/health` for people and dashboards, `/health/live` and `/health/ready` for orchestrators.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use dialects::health::{self, OneWord, Overall, Ready, Report};
 
-use crate::openapi::{Answer, Call, Routes};
-use crate::refusal::json;
-use crate::serve::App;
+use super::json_response;
+use crate::app::AppState;
+use crate::openapi::{Operation, ResponseDoc, Routes};
 
 pub(crate) fn routes() -> Routes {
-    Routes::of("Health")
+    Routes::tagged("Health")
         .get(
             "/health",
             all,
-            Call::new("health", "Tells how every part is")
-                .answers(200, Answer::json::<Report<'_>>("Questions are answered."))
-                .answers(503, Answer::json::<Report<'_>>("They are not.")),
+            Operation::new("health", "Checks every dependency")
+                .response(200, ResponseDoc::json::<Report<'_>>("Prompts are answered."))
+                .response(503, ResponseDoc::json::<Report<'_>>("Prompts are not answered.")),
         )
         .get(
             "/health/live",
             live,
-            Call::new("live", "Tells that the process works")
-                .answers(200, Answer::json::<OneWord>("It works.")),
+            Operation::new("live", "Checks that the process is alive")
+                .response(200, ResponseDoc::json::<OneWord>("It is alive.")),
         )
         .get(
             "/health/ready",
             ready,
-            Call::new("ready", "Tells whether new prompts are taken")
-                .answers(200, Answer::json::<Ready<'_>>("They are."))
-                .answers(503, Answer::json::<OneWord>("They are not: the server is stopping.")),
+            Operation::new("ready", "Checks whether new prompts are accepted")
+                .response(200, ResponseDoc::json::<Ready<'_>>("They are accepted."))
+                .response(503, ResponseDoc::json::<OneWord>("The server is stopping.")),
         )
 }
 
-/// How every part is.
-async fn all(State(app): State<App>) -> Response {
-    let (overall, parts) = app.watch.look_at_all(&app.engine).await;
+async fn all(State(app): State<AppState>) -> Response {
+    let (overall, parts) = app.health_checks.check_all(&app.engine).await;
     let status = match overall {
         Overall::Healthy | Overall::Degraded => StatusCode::OK,
         Overall::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
     };
-    json(status, health::report(overall, &parts, app.engine.now()))
+    json_response(status, health::report(overall, &parts, app.engine.now()))
 }
 
-/// The process works.
 async fn live() -> Response {
-    json(StatusCode::OK, health::live())
+    json_response(StatusCode::OK, health::live())
 }
 
-/// New prompts are taken. The embedder, the index and the models may still be getting ready, which stops nobody
-/// from asking; the body tells.
-async fn ready(State(app): State<App>) -> Response {
+/// The server is ready once it accepts prompts. The embedder, the index and the models may become ready
+/// later; the body shows their state.
+async fn ready(State(app): State<AppState>) -> Response {
     if app.engine.is_stopping() {
-        return json(StatusCode::SERVICE_UNAVAILABLE, health::stopping());
+        return json_response(StatusCode::SERVICE_UNAVAILABLE, health::stopping());
     }
-    let parts = app.watch.look_at_readiness(&app.engine).await;
-    json(StatusCode::OK, health::ready(&parts, &app.engine.provider_statuses()))
+    let parts = app.health_checks.check_readiness(&app.engine).await;
+    json_response(StatusCode::OK, health::ready(&parts, &app.engine.provider_statuses()))
 }

@@ -1,4 +1,4 @@
-//! The calls behind the pages: sessions, prompts, and every event of a prompt.
+//! The history: `/api/sessions` and `/api/prompts`, with every event of a prompt's log.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -11,116 +11,122 @@ use domain::{Principal, PromptFilter, PromptId, Rejection, SessionId};
 use schemars::schema_for;
 use serde_json::{Value, json as schema};
 
-use super::generation::position;
-use super::{InPath, LAST_EVENT_ID, named, query_value, text_header};
-use crate::openapi::{Answer, Call, Routes, Stream, invalid, no_prompt, no_session, overloaded, storage};
-use crate::refusal::{Refusal, json};
-use crate::serve::App;
-use crate::stream::respond;
+use super::generation::position_schema;
+use super::{PathId, header_text, json_response, parse_id, query_value};
+use crate::api_error::ApiError;
+use crate::app::AppState;
+use crate::headers::LAST_EVENT_ID;
+use crate::log_stream::stream_log;
+use crate::openapi::{
+    Operation, ResponseDoc, Routes, StreamDoc, invalid, no_prompt, no_session, overloaded, storage,
+};
 
-/// A list of prompts is no longer than this; the newest are in it.
+/// Upper bound on the listed prompts of one session: the newest.
 const MAX_PROMPTS: usize = 1_000;
+/// Upper bound on the listed prompts of all sessions.
 const RECENT_PROMPTS: usize = 100;
 
 pub(crate) fn routes() -> Routes {
-    Routes::of("History")
+    Routes::tagged("History")
         .get(
             "/api/sessions",
             sessions,
-            Call::new("sessions", "Lists sessions, the newest first")
-                .query("limit", limit_schema(), "How many.")
+            Operation::new("sessions", "Lists sessions, newest first")
+                .query("limit", limit_schema(), "Upper bound on the number of sessions.")
                 .query(
                     "before",
                     schema!({"type": "string", "format": "uuid"}),
-                    "The `next` of the page before.",
+                    "The `next` of the previous page.",
                 )
-                .answers(200, Answer::json::<SessionsReply<'_>>("A page of them."))
-                .refuses([invalid(), storage()]),
+                .response(200, ResponseDoc::json::<SessionsReply<'_>>("A page of sessions."))
+                .errors([invalid(), storage()]),
         )
         .delete(
             "/api/sessions/{sessionId}",
             delete_session,
-            Call::new("deleteSession", "Removes a session with everything that was said in it")
-                .answers(204, Answer::empty("It is gone."))
-                .refuses([no_session(), storage()]),
+            Operation::new("deleteSession", "Deletes a session with its history")
+                .response(204, ResponseDoc::empty("The session was deleted."))
+                .errors([no_session(), storage()]),
         )
         .get(
             "/api/sessions/{sessionId}/prompts",
             session_prompts,
-            Call::new("sessionPrompts", "Lists the prompts of a session, in the order they were asked")
-                .answers(200, Answer::json::<PromptsReply<'_>>("The newest 1,000 of them."))
-                .refuses([no_session(), storage()]),
+            Operation::new("sessionPrompts", "Lists the prompts of a session, oldest first")
+                .response(200, ResponseDoc::json::<PromptsReply<'_>>("Its newest 1,000 prompts."))
+                .errors([no_session(), storage()]),
         )
         .get(
             "/api/prompts",
             prompts,
-            Call::new("prompts", "Lists running and recent prompts, the newest first")
-                .query("status", prompt_status(), "Only those that are so.")
-                .answers(200, Answer::json::<PromptsReply<'_>>("The newest 100 of them."))
-                .refuses([invalid(), storage()]),
+            Operation::new("prompts", "Lists running and recent prompts, newest first")
+                .query("status", status_schema(), "Only prompts with this status.")
+                .response(200, ResponseDoc::json::<PromptsReply<'_>>("The newest 100 prompts."))
+                .errors([invalid(), storage()]),
         )
         .get(
             "/api/prompts/{promptId}/events",
             prompt_events,
-            Call::new("promptEvents", "Reads every event of a prompt's log")
-                .more("A prompt that still runs is read on live. `Last-Event-ID` wins over `after`.")
-                .query("after", position(), "The position of the last event that the client has.")
-                .header("Last-Event-ID", position(), "The same, as an EventSource sends it.")
-                .answers(200, Stream::events::<EventWire<'_>>("The events behind that."))
-                .answers(204, Answer::empty("The client has them all."))
-                .refuses([invalid(), no_prompt(), overloaded(), storage()]),
+            Operation::new("promptEvents", "Streams the events of a prompt's log")
+                .description("The events of a running prompt are followed live. `Last-Event-ID` takes precedence over `after`.")
+                .query("after", position_schema(), "The position of the last event that the client has.")
+                .header("Last-Event-ID", position_schema(), "The same, as an EventSource sends it.")
+                .response(200, StreamDoc::events::<EventWire<'_>>("The events after that position."))
+                .response(204, ResponseDoc::empty("The client has all events."))
+                .errors([invalid(), no_prompt(), overloaded(), storage()]),
         )
 }
 
-fn prompt_status() -> Value {
+fn status_schema() -> Value {
     let mut schema = schema_for!(PromptStatusWire);
     schema.remove("$schema");
     schema.to_value()
 }
 
-async fn sessions(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
+async fn sessions(State(app): State<AppState>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
     let (limit, before) = (query_value(query.as_deref(), "limit"), query_value(query.as_deref(), "before"));
     let page = history::decode_page(limit.as_deref(), before.as_deref())?;
     let sessions = app.engine.sessions(&Principal::local(), page.before, page.limit).await?;
-    let standing = |session| (app.engine.status_of(&session).0, session);
-    let sessions: Vec<_> =
-        sessions.into_iter().map(standing).map(|(status, session)| (session, status)).collect();
-    Ok(json(StatusCode::OK, history::sessions(&sessions, page.limit)))
+    let with_status = |session| {
+        let (status, _) = app.engine.status_of(&session);
+        (session, status)
+    };
+    let sessions: Vec<_> = sessions.into_iter().map(with_status).collect();
+    Ok(json_response(StatusCode::OK, history::sessions(&sessions, page.limit)))
 }
 
-async fn delete_session(State(app): State<App>, id: InPath) -> Result<StatusCode, Refusal> {
-    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
+async fn delete_session(State(app): State<AppState>, id: PathId) -> Result<StatusCode, ApiError> {
+    let id: SessionId = parse_id(id).ok_or(Rejection::SessionNotFound)?;
     app.engine.delete_session(&Principal::local(), id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The prompts of one session, in the order they were asked.
-async fn session_prompts(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
+/// The prompts of one session, oldest first.
+async fn session_prompts(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
     let who = Principal::local();
-    let id: SessionId = named(id).ok_or(Rejection::SessionNotFound)?;
+    let id: SessionId = parse_id(id).ok_or(Rejection::SessionNotFound)?;
     app.engine.session(&who, id).await?;
-    let which = PromptFilter { session: Some(id), status: None };
-    let prompts = app.engine.prompts(&who, which, MAX_PROMPTS).await?;
-    Ok(json(StatusCode::OK, history::prompts(prompts.iter().rev())))
+    let filter = PromptFilter { session: Some(id), status: None };
+    let prompts = app.engine.prompts(&who, filter, MAX_PROMPTS).await?;
+    Ok(json_response(StatusCode::OK, history::prompts(prompts.iter().rev())))
 }
 
-/// Running and recent prompts, the newest first.
-async fn prompts(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
+/// Running and recent prompts, newest first.
+async fn prompts(State(app): State<AppState>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
     let status = query_value(query.as_deref(), "status");
-    let which = PromptFilter { session: None, status: history::decode_status(status.as_deref())? };
-    let prompts = app.engine.prompts(&Principal::local(), which, RECENT_PROMPTS).await?;
-    Ok(json(StatusCode::OK, history::prompts(&prompts)))
+    let filter = PromptFilter { session: None, status: history::decode_status(status.as_deref())? };
+    let prompts = app.engine.prompts(&Principal::local(), filter, RECENT_PROMPTS).await?;
+    Ok(json_response(StatusCode::OK, history::prompts(&prompts)))
 }
 
 async fn prompt_events(
-    State(app): State<App>,
-    id: InPath,
+    State(app): State<AppState>,
+    id: PathId,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let id: PromptId = named(id).ok_or(Rejection::PromptNotFound)?;
+) -> Result<Response, ApiError> {
+    let id: PromptId = parse_id(id).ok_or(Rejection::PromptNotFound)?;
     let after = query_value(query.as_deref(), "after");
-    let after = generation::resume_position(text_header(&headers, LAST_EVENT_ID), after.as_deref())?;
+    let after = generation::resume_position(header_text(&headers, LAST_EVENT_ID), after.as_deref())?;
     let reader = app.engine.observe(&Principal::local(), id).await?;
     let last = reader
         .ended_log()
@@ -128,5 +134,5 @@ async fn prompt_events(
     if after.zip(last).is_some_and(|(after, last)| after >= last) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    Ok(respond(reader, EventEncoder::new(after), sse::CONTENT_TYPE))
+    Ok(stream_log(reader, EventEncoder::new(after), sse::CONTENT_TYPE))
 }

@@ -1,4 +1,4 @@
-//! The calls of the knowledge base.
+//! The knowledge base: `/api/documents` and `/api/query`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,93 +14,93 @@ use dialects::{Rejected, failure_meaning};
 use domain::{Document, DocumentId, Failure, FailureKind, Hit, Principal, Rejection};
 use serde_json::json as schema;
 
-use super::{InPath, named, query_value};
-use crate::body::{DocumentsBody, JsonBody};
-use crate::openapi::{Answer, Call, Routes, invalid, overloaded, stopping, storage};
-use crate::refusal::{Refusal, json};
-use crate::serve::App;
+use super::{PathId, json_response, parse_id, query_value};
+use crate::api_error::ApiError;
+use crate::app::AppState;
+use crate::openapi::{Operation, ResponseDoc, Routes, invalid, overloaded, stopping, storage};
+use crate::request_body::{DocumentsBody, JsonBody};
 
 pub(crate) fn routes() -> Routes {
     let [page, page_size] = knowledge::page_schemas();
-    Routes::of("Knowledge")
+    Routes::tagged("Knowledge")
         .get(
             "/api/documents",
             documents,
-            Call::new("documents", "Lists documents, without their texts")
-                .query("page", page, "Which page, from 1.")
-                .query("pageSize", page_size, "How many documents a page has.")
-                .query("repoUrl", schema!({"type": "string"}), "Only those of this repository or folder.")
-                .answers(200, Answer::json::<DocumentsReply<'_>>("A page of them."))
-                .refuses([invalid(), storage()]),
+            Operation::new("documents", "Lists documents without their texts")
+                .query("page", page, "The number of the page, from 1.")
+                .query("pageSize", page_size, "Documents per page.")
+                .query("repoUrl", schema!({"type": "string"}), "Only documents of this repository or folder.")
+                .response(200, ResponseDoc::json::<DocumentsReply<'_>>("A page of documents."))
+                .errors([invalid(), storage()]),
         )
         .post(
             "/api/documents/ingest",
             ingest,
-            Call::new("ingest", "Takes documents in")
-                .more(
-                    "It answers when they are searchable, vectors included. A document with the same collection, \
-                     `repoUrl` and `filePath` is replaced; what did not change is not embedded again.",
+            Operation::new("ingest", "Ingests documents")
+                .description(
+                    "The response comes once the documents are searchable, embeddings included. A document with the \
+                     same collection, `repoUrl` and `filePath` is replaced; unchanged chunks are not embedded again.",
                 )
-                .takes::<IngestRequest>()
-                .answers(
+                .body::<IngestRequest>()
+                .response(
                     200,
-                    Answer::json::<IngestReply<'_>>("What became of each of them.")
+                    ResponseDoc::json::<IngestReply<'_>>("The outcome, with the failed documents.")
                         .link("document", "document", &[("id", "$response.body#/ingestedDocumentIds/0")])
                         .link("remove", "removeDocument", &[("id", "$response.body#/ingestedDocumentIds/0")]),
                 )
-                .refuses([invalid(), overloaded(), stopping(), storage()]),
+                .errors([invalid(), overloaded(), stopping(), storage()]),
         )
         .get(
             "/api/documents/collections",
             collections,
-            Call::new("collections", "Lists the collections")
-                .answers(200, Answer::json::<CollectionsReply<'_>>("All of them."))
-                .refuses([storage()]),
+            Operation::new("collections", "Lists the collections")
+                .response(200, ResponseDoc::json::<CollectionsReply<'_>>("The collections."))
+                .errors([storage()]),
         )
         .get(
             "/api/documents/{id}",
             document,
-            Call::new("document", "Shows a document with its text")
-                .answers(200, Answer::json::<DocumentReply<'_>>("The document."))
-                .refuses([knowledge::no_such_document()])
-                .refuses([storage()]),
+            Operation::new("document", "Shows a document with its text")
+                .response(200, ResponseDoc::json::<DocumentReply<'_>>("The document."))
+                .errors([knowledge::no_such_document()])
+                .errors([storage()]),
         )
         .delete(
             "/api/documents/{id}",
             remove,
-            Call::new("removeDocument", "Removes a document")
-                .answers(204, Answer::empty("It is gone."))
-                .refuses([knowledge::no_such_document()])
-                .refuses([storage()]),
+            Operation::new("removeDocument", "Removes a document")
+                .response(204, ResponseDoc::empty("The document was removed."))
+                .errors([knowledge::no_such_document()])
+                .errors([storage()]),
         )
         .post(
             "/api/query",
             query,
-            Call::new("query", "Finds passages, without an answer")
-                .takes::<RequestWire>()
-                .answers(200, Answer::json::<Vec<HitReply<'_>>>("Passages, the best first."))
-                .refuses([invalid(), storage()])
-                .refuses([FailureKind::Retrieval, FailureKind::Overloaded].map(not_retrieved)),
+            Operation::new("query", "Retrieves passages without generating an answer")
+                .body::<RequestWire>()
+                .response(200, ResponseDoc::json::<Vec<HitReply<'_>>>("The passages, best first."))
+                .errors([invalid(), storage()])
+                .errors([FailureKind::Retrieval, FailureKind::Overloaded].map(retrieval_error)),
         )
 }
 
-/// Why nothing may be found, where that is described.
-fn not_retrieved(kind: FailureKind) -> Rejected {
+/// The error of a failed retrieval, for the description.
+fn retrieval_error(kind: FailureKind) -> Rejected {
     knowledge::not_retrieved(Failure::new(kind, failure_meaning(kind)))
 }
 
 async fn ingest(
-    State(app): State<App>,
-    DocumentsBody { bytes, place }: DocumentsBody,
-) -> Result<Response, Refusal> {
+    State(app): State<AppState>,
+    DocumentsBody { bytes, permit }: DocumentsBody,
+) -> Result<Response, ApiError> {
     let began = Instant::now();
     let documents = knowledge::decode_ingest(&bytes)?;
     drop(bytes);
-    let ingested = app.ingests.run(place, Principal::local(), documents).await?;
-    Ok(json(StatusCode::OK, knowledge::ingested(&ingested, began.elapsed())))
+    let ingested = app.ingest_tasks.run(permit, Principal::local(), documents).await?;
+    Ok(json_response(StatusCode::OK, knowledge::ingested(&ingested, began.elapsed())))
 }
 
-async fn documents(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
+async fn documents(State(app): State<AppState>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
     let value = |name| query_value(query.as_deref(), name);
     let page = knowledge::decode_page(value("page").as_deref(), value("pageSize").as_deref());
     let page = page?;
@@ -108,68 +108,69 @@ async fn documents(State(app): State<App>, RawQuery(query): RawQuery) -> Result<
     let repo_url = value("repoUrl");
     let found = app.catalog.documents(&Principal::local(), repo_url.as_deref(), skip, limit).await;
     let (documents, total_count) = found?;
-    Ok(json(StatusCode::OK, knowledge::documents(&documents, &page, total_count)))
+    Ok(json_response(StatusCode::OK, knowledge::documents(&documents, &page, total_count)))
 }
 
-async fn document(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
-    let unknown = || Refusal::from(knowledge::no_such_document());
-    let id: DocumentId = named(id).ok_or_else(unknown)?;
+async fn document(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
+    let unknown = || ApiError::from(knowledge::no_such_document());
+    let id: DocumentId = parse_id(id).ok_or_else(unknown)?;
     let found = app.catalog.document(&Principal::local(), id).await?;
-    Ok(json(StatusCode::OK, knowledge::document(&found.ok_or_else(unknown)?)))
+    Ok(json_response(StatusCode::OK, knowledge::document(&found.ok_or_else(unknown)?)))
 }
 
-async fn remove(State(app): State<App>, id: InPath) -> Result<StatusCode, Refusal> {
-    let unknown = || Refusal::from(knowledge::no_such_document());
-    let id: DocumentId = named(id).ok_or_else(unknown)?;
+async fn remove(State(app): State<AppState>, id: PathId) -> Result<StatusCode, ApiError> {
+    let unknown = || ApiError::from(knowledge::no_such_document());
+    let id: DocumentId = parse_id(id).ok_or_else(unknown)?;
     match app.catalog.remove(&Principal::local(), &[id]).await? {
         0 => Err(unknown()),
         _ => Ok(StatusCode::NO_CONTENT),
     }
 }
 
-async fn collections(State(app): State<App>) -> Result<Response, Refusal> {
+async fn collections(State(app): State<AppState>) -> Result<Response, ApiError> {
     let collections = app.catalog.collections(&Principal::local()).await?;
-    Ok(json(StatusCode::OK, knowledge::collections(&collections)))
+    Ok(json_response(StatusCode::OK, knowledge::collections(&collections)))
 }
 
-async fn query(State(app): State<App>, JsonBody(body): JsonBody) -> Result<Response, Refusal> {
+async fn query(State(app): State<AppState>, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
     let request = knowledge::decode_query(&body, app.settings.question_chars)?;
     let measure = |stage| app.engine.record_stage(&stage);
     let found = app.retriever.retrieve(&Principal::local(), request.query.clone(), &measure).await;
     let found = found.map_err(knowledge::not_retrieved)?;
     let documents = documents_of(&app, &found.passages, &request).await?;
-    Ok(json(StatusCode::OK, knowledge::hits(&found.passages, &documents, &request)))
+    Ok(json_response(StatusCode::OK, knowledge::hits(&found.passages, &documents, &request)))
 }
 
-/// The documents of hits, with their texts only if those are told. Each hit is told with the whole text of its
-/// document, so the texts are counted once for each: a reply has no more of them than the server takes in at once.
+/// The documents of these hits, with their texts only if the request wants them. A response repeats a
+/// document's whole text for each hit in it, so the texts are counted once a hit, and bounded like the body
+/// of an ingest request.
 async fn documents_of(
-    app: &App,
+    app: &AppState,
     hits: &[Hit],
     request: &QueryRequest,
 ) -> Result<BTreeMap<DocumentId, Document>, Rejection> {
     let who = Principal::local();
     let mut documents = BTreeMap::new();
     if request.full_text {
-        let most = app.settings.ingest_body_bytes;
+        let max_bytes = app.settings.ingest_body_bytes;
         let mut bytes = 0;
         for hit in hits {
             let id = hit.passage.document;
             if !documents.contains_key(&id) {
-                documents.extend(app.catalog.document(&who, id).await?.map(|filed| (id, filed.document)));
+                documents.extend(app.catalog.document(&who, id).await?.map(|stored| (id, stored.document)));
             }
             bytes += documents.get(&id).map_or(0, |document: &Document| document.text.len());
-            if bytes > most {
+            if bytes > max_bytes {
                 return Err(Rejection::Invalid(format!(
-                    "the whole texts of what was found have more than {most} bytes (limits.ingest_body_bytes): \
+                    "the whole texts of the documents found exceed {max_bytes} bytes (limits.ingest_body_bytes): \
                      ask for fewer (k) or without includeFullText"
                 )));
             }
         }
     } else {
         let chunks: Vec<_> = hits.iter().map(|hit| hit.passage.chunk).collect();
-        let pieces = app.catalog.pieces(&who, &chunks).await?;
-        documents.extend(pieces.into_iter().map(|piece| (piece.document.id, piece.document)));
+        let chunks = app.catalog.pieces(&who, &chunks).await?;
+        documents.extend(chunks.into_iter().map(|chunk| (chunk.document.id, chunk.document)));
     }
     Ok(documents)
 }

@@ -1,37 +1,40 @@
-//! Calls for those who run the server.
+//! The service itself: `/` says what it is, `/metrics` is for Prometheus.
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use dialects::service::{self, Root};
 
+use super::json_response;
+use crate::app::AppState;
 use crate::metrics;
-use crate::openapi::{Answer, Call, Routes};
-use crate::refusal::json;
-use crate::serve::App;
+use crate::openapi::{Operation, ResponseDoc, Routes};
 
 pub(crate) fn routes() -> Routes {
-    Routes::of("Operations")
+    Routes::tagged("Operations")
         .get(
             "/",
             root,
-            Call::new("root", "Tells what this is").answers(200, Answer::json::<Root>("Where to go on.")),
+            Operation::new("root", "Shows the service's name and version").response(
+                200,
+                ResponseDoc::json::<Root>(
+                    "The service, with the paths of its documentation and health check.",
+                ),
+            ),
         )
         .get(
             "/metrics",
-            measured,
-            Call::new("metrics", "Tells what was measured")
-                .answers(200, Answer::text("text/plain", "Prometheus' text format.")),
+            metrics_page,
+            Operation::new("metrics", "Shows the metrics")
+                .response(200, ResponseDoc::text("text/plain", "The text format of Prometheus.")),
         )
 }
 
-/// What this is, and where to go on.
 async fn root() -> Response {
-    json(StatusCode::OK, service::root(env!("CARGO_PKG_VERSION")))
+    json_response(StatusCode::OK, service::root(env!("CARGO_PKG_VERSION")))
 }
 
-/// What was measured, as Prometheus reads it.
-async fn measured(State(app): State<App>) -> Response {
-    let text = metrics::text(&app).await;
+async fn metrics_page(State(app): State<AppState>) -> Response {
+    let text = metrics::render(&app).await;
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

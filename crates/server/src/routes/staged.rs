@@ -1,4 +1,5 @@
-//! The calls of the staged dialect, but for its stream, which the chat dialect has too.
+//! The staged dialect: the state of a session's running stream. The stream itself is in `chat`, which shares
+//! its path.
 
 use std::future::poll_fn;
 
@@ -10,53 +11,53 @@ use dialects::{chat, staged};
 use domain::Principal;
 use futures::FutureExt;
 
-use super::{InPath, in_path};
-use crate::openapi::{Answer, Call, Routes, no_session, storage};
-use crate::refusal::{Refusal, json};
-use crate::serve::App;
+use super::{PathId, json_response, path_text};
+use crate::api_error::ApiError;
+use crate::app::AppState;
+use crate::openapi::{Operation, ResponseDoc, Routes, no_session, storage};
 
 pub(crate) fn routes() -> Routes {
-    Routes::of("Chat")
+    Routes::tagged("Chat")
         .get(
             "/chat/stream/health",
             health,
-            Call::new("chatStreamHealth", "Tells whether streams are begun")
-                .answers(200, Answer::json::<Health>("They are."))
-                .answers(503, Answer::json::<Health>("They are not: the server is stopping.")),
+            Operation::new("chatStreamHealth", "Checks whether new streams are accepted")
+                .response(200, ResponseDoc::json::<Health>("They are accepted."))
+                .response(503, ResponseDoc::json::<Health>("The server is stopping.")),
         )
         .get(
             "/chat/stream/{session_id}",
             session,
-            Call::new("streamingSession", "Tells how the running stream of a session stands")
-                .answers(200, Answer::json::<StreamingSession<'_>>("The stream as it stands."))
-                .refuses(chat::session_in_path(None).err())
-                .refuses([staged::nothing_runs()])
-                .refuses([no_session(), storage()]),
+            Operation::new("streamingSession", "Shows the running stream of a session")
+                .response(200, ResponseDoc::json::<StreamingSession<'_>>("The state of the stream."))
+                .errors(chat::session_in_path(None).err())
+                .errors([staged::nothing_runs()])
+                .errors([no_session(), storage()]),
         )
 }
 
-async fn health(State(app): State<App>) -> Response {
+async fn health(State(app): State<AppState>) -> Response {
     let takes_prompts = !app.engine.is_stopping();
     let status = if takes_prompts { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json(status, staged::health(takes_prompts))
+    json_response(status, staged::health(takes_prompts))
 }
 
-/// The stream that runs in a session, as its log has it now.
-async fn session(State(app): State<App>, id: InPath) -> Result<Response, Refusal> {
+/// The state of a session's running stream, folded from its log so far.
+async fn session(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
     let who = Principal::local();
-    let session = app.engine.session(&who, chat::session_in_path(in_path(&id))?).await?;
+    let session = app.engine.session(&who, chat::session_in_path(path_text(&id))?).await?;
     let prompt = session.running.ok_or_else(staged::nothing_runs)?;
     let mut reader = app.engine.observe(&who, prompt).await?;
     let mut session = staged::Session::new();
-    // A prompt that has just been claimed has its first batch in a moment.
+    // The first batch of a prompt that was just claimed is still being written: wait for it.
     let mut next = poll_fn(|cx| reader.poll_next(cx)).await;
     while let Some(batch) = next {
         batch.iter().for_each(|event| session.take(event));
         next = poll_fn(|cx| reader.poll_next(cx)).now_or_never().flatten();
     }
-    // It may have ended since the session was looked up.
+    // The prompt may have ended since the session was read.
     if !session.is_active() {
         return Err(staged::nothing_runs().into());
     }
-    Ok(json(StatusCode::OK, session.reply()))
+    Ok(json_response(StatusCode::OK, session.reply()))
 }

@@ -60,7 +60,7 @@ async fn a_stream_that_waits_for_its_model_is_not_idle() {
 
 #[tokio::test]
 async fn whoever_finds_no_room_waits_at_the_door() {
-    let world = Setup::of("fake").settings(|settings| settings.patience.connections = 1).start().await;
+    let world = Setup::of("fake").settings(|settings| settings.connections.max = 1).start().await;
     let mut first = connect_only(&world).await;
     call(&mut first).await;
     check_live(&mut first).await;

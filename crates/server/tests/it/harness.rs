@@ -14,7 +14,7 @@ use providers::{
     OpenAiProvider, RemoteEmbedder, RetryLimits,
 };
 use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower};
-use server::{Parts, Patience, Settings};
+use server::{ConnectionLimits, KnowledgeParts, ServerParts, ServerSettings};
 use storage::{MemoryLimits, MemoryStore, SqliteCatalog};
 use testing::{FailingCatalog, FailingJournal, FakeModel, PausedClock, ScriptedRetriever};
 use tokio::net::TcpListener;
@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     limits: Limits,
     first_token: Duration,
     context_window: usize,
-    settings: Settings,
+    settings: ServerSettings,
     /// None if nobody listens where the embedder should be.
     embedding_model: Option<String>,
     /// Where the embedder is, if not at the fake model server.
@@ -70,13 +70,13 @@ impl Setup {
             },
             first_token: Duration::from_secs(60),
             context_window: 8192,
-            settings: Settings {
+            settings: ServerSettings {
                 body_bytes: 1 << 20,
                 ingest_body_bytes: 1 << 26,
                 question_chars: 100_000,
                 allowed_origins: Vec::new(),
                 drain: Duration::ZERO,
-                patience: Patience::default(),
+                connections: ConnectionLimits::default(),
                 requests_per_minute: 0,
                 trusted_proxies: Vec::new(),
             },
@@ -135,7 +135,7 @@ impl Setup {
         self
     }
 
-    pub(crate) fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn settings(mut self, change: impl FnOnce(&mut ServerSettings)) -> Self {
         change(&mut self.settings);
         self
     }
@@ -207,7 +207,7 @@ impl Setup {
         let address = listener.local_addr().expect("a bound listener has an address");
         let (stop, stopped) = mpsc::unbounded_channel();
         let stopped = stream::unfold(stopped, async |mut words| words.recv().await.map(|word| (word, words)));
-        let parts = Parts { engine, embedder, knowledge };
+        let parts = ServerParts { engine, embedder, knowledge };
         let serving = tokio::spawn(server::serve(listener, parts, self.settings, stopped));
         World { address, fake, journal, catalog, stop, serving }
     }
@@ -278,7 +278,7 @@ impl Setup {
 }
 
 /// The real knowledge base, in memory.
-fn knowledge(catalog: Arc<dyn Catalog>, embedder: Arc<dyn Embedder>) -> server::Knowledge {
+fn knowledge(catalog: Arc<dyn Catalog>, embedder: Arc<dyn Embedder>) -> KnowledgeParts {
     let model = embedder.model().to_owned();
     let index: Arc<dyn Index> = Arc::new(EmbeddedIndex::in_memory(&model).expect("there is memory"));
     let published = Arc::new(IndexFollower::start(catalog.clone(), index.clone(), model));
@@ -289,11 +289,11 @@ fn knowledge(catalog: Arc<dyn Catalog>, embedder: Arc<dyn Embedder>) -> server::
         index_sync: Some(published.clone()),
     };
     let retriever = HybridRetriever::new(catalog.clone(), index, embedder, Fusion::Weighted);
-    server::Knowledge {
+    KnowledgeParts {
         catalog,
         ingest: Arc::new(Pipeline::new(ports, PipelineSettings::default())),
         retriever: Arc::new(retriever),
-        published,
+        index_sync: published,
     }
 }
 

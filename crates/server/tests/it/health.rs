@@ -147,7 +147,7 @@ async fn nobody_who_asks_for_health_waits_for_an_embedder_that_is_gone_without_a
     for path in ["/health/ready", "/health"] {
         let health = world.get(path).await.json(200).await;
         // Whoever waits for it is told that nobody can connect.
-        let expected = json!({"status": "degraded", "message": "it has not told yet how it is"});
+        let expected = json!({"status": "degraded", "message": "its health check has not completed yet"});
         assert_eq!(health["services"]["embedding"], expected, "{path}");
         assert_eq!(health["services"]["providers.local"]["status"], "up", "{path}");
     }
@@ -216,5 +216,5 @@ async fn a_server_whose_index_is_behind_its_catalog_is_ready_and_says_so() {
         (&json!("ready"), &json!("degraded"))
     );
     let message = ready["services"]["index"]["message"].as_str().expect("it says why");
-    assert!(message.contains("not all are found yet"), "{message}");
+    assert!(message.contains("not every document is found yet"), "{message}");
 }

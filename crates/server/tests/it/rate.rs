@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use serde_json::json;
-use server::Network;
+use server::IpNetwork;
 
 use crate::client::{Answer, Call};
 use crate::harness::Setup;
 use crate::world::{STREAM, World, question, time_passes};
 
 async fn world(per_minute: u32, trusted: &[IpAddr]) -> World {
-    let trusted = trusted.iter().map(|address| Network { address: *address, prefix: 32 }).collect();
+    let trusted = trusted.iter().map(|address| IpNetwork { address: *address, prefix: 32 }).collect();
     let setup = Setup::of("fake").settings(|settings| {
         settings.requests_per_minute = per_minute;
         settings.trusted_proxies = trusted;

@@ -1,4 +1,5 @@
-//! A log as a response body. The body is the reader: it writes every batch that is new as one frame.
+//! A prompt's log as a streamed response body. The body is the log's reader: it encodes new batches into one
+//! frame each time the connection asks for more, so a client that does not read costs one frame of memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,15 +15,16 @@ use engine::Reader;
 use http_body::Frame;
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::door::{PROMPT_ID, SESSION_ID};
+use crate::headers::{PROMPT_ID, SESSION_ID, X_ACCEL_BUFFERING};
 
-/// A long log leaves in frames of about this size, so that a slow client holds no more of it.
+/// A frame takes no further batch once it has this size; it bounds what a slow client holds.
 const FRAME_BYTES: usize = 8 * 1024;
 
+/// How long an SSE stream may be silent before it sends a comment.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Answers with a log, from its first event to its last.
-pub(crate) fn respond(
+/// Streams a log from its first event to its last.
+pub(crate) fn stream_log(
     reader: Reader,
     encoder: impl Encoder + Unpin + 'static,
     content_type: &'static str,
@@ -30,36 +32,37 @@ pub(crate) fn respond(
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+        (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
     ];
-    (StatusCode::OK, headers, names(&reader), Body::new(LogBody::new(reader, encoder))).into_response()
+    (StatusCode::OK, headers, prompt_headers(&reader), Body::new(LogBody::new(reader, encoder)))
+        .into_response()
 }
 
-/// The headers that name what is read.
-pub(crate) fn names(reader: &Reader) -> [(HeaderName, HeaderValue); 2] {
-    let name = |id: String| HeaderValue::try_from(id).expect("an id is a header value");
-    [(PROMPT_ID, name(reader.prompt().to_string())), (SESSION_ID, name(reader.session().to_string()))]
+/// The headers that name the prompt and the session of a log.
+pub(crate) fn prompt_headers(reader: &Reader) -> [(HeaderName, HeaderValue); 2] {
+    let value = |id: String| HeaderValue::try_from(id).expect("an id is a header value");
+    [(PROMPT_ID, value(reader.prompt().to_string())), (SESSION_ID, value(reader.session().to_string()))]
 }
 
 struct LogBody<E> {
     reader: Reader,
     encoder: E,
-    out: BytesMut,
+    frame: BytesMut,
     keep_alive: Option<KeepAlive>,
 }
 
 impl<E: Encoder> LogBody<E> {
     fn new(reader: Reader, encoder: E) -> Self {
         let keep_alive = encoder.keep_alive().map(KeepAlive::new);
-        Self { reader, encoder, out: BytesMut::new(), keep_alive }
+        Self { reader, encoder, frame: BytesMut::new(), keep_alive }
     }
 
-    /// Encodes what is there, up to a frame; true at the end of the log.
+    /// Encodes the available batches, up to a full frame. Returns whether the log has ended.
     fn poll_encode(&mut self, cx: &mut Context<'_>) -> bool {
-        while self.out.len() < FRAME_BYTES {
+        while self.frame.len() < FRAME_BYTES {
             match self.reader.poll_next(cx) {
                 Poll::Ready(Some(batch)) => {
-                    batch.iter().for_each(|event| self.encoder.encode(event, &mut self.out));
+                    batch.iter().for_each(|event| self.encoder.encode(event, &mut self.frame));
                 }
                 Poll::Ready(None) => return true,
                 Poll::Pending => return false,
@@ -79,11 +82,11 @@ impl<E: Encoder + Unpin> http_body::Body for LogBody<E> {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let body = self.get_mut();
         let ended = body.poll_encode(cx);
-        if !body.out.is_empty() {
+        if !body.frame.is_empty() {
             if let Some(keep_alive) = &mut body.keep_alive {
                 keep_alive.silent_since = Instant::now();
             }
-            return Poll::Ready(Some(Ok(Frame::data(body.out.split().freeze()))));
+            return Poll::Ready(Some(Ok(Frame::data(body.frame.split().freeze()))));
         }
         if ended {
             return Poll::Ready(None);
@@ -93,8 +96,8 @@ impl<E: Encoder + Unpin> http_body::Body for LogBody<E> {
     }
 }
 
-/// Sends a comment when nothing else was sent for a while. The timer is not reset by every frame: it fires,
-/// looks at when the last one left, and goes on from there.
+/// Sends a comment after a silence, so that proxies keep the connection open. Frames do not reset the timer:
+/// when it fires, it compares the time of the last frame and starts again from there.
 struct KeepAlive {
     comment: &'static [u8],
     silent_since: Instant,

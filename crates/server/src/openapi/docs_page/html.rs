@@ -1,25 +1,25 @@
-//! Writing HTML.
+//! A writer of HTML.
 
 use serde_json::Value;
 
-/// A page that is being written.
+/// An HTML page under construction.
 #[derive(Default)]
 pub(super) struct Html(String);
 
 impl Html {
-    /// Markup as it is.
+    /// Appends markup unchanged.
     pub(super) fn raw(&mut self, markup: &str) {
         self.0.push_str(markup);
     }
 
-    /// An element with this markup in it, unless there is none.
+    /// Appends an element with this markup in it, unless that is empty.
     pub(super) fn element(&mut self, name: &str, markup: &str) {
         if !markup.is_empty() {
             self.0.push_str(&format!("<{name}>{markup}</{name}>"));
         }
     }
 
-    /// A row of a table.
+    /// Appends a row of a table.
     pub(super) fn row(&mut self, cells: &[String]) {
         self.0.push_str("<tr>");
         for cell in cells {
@@ -33,7 +33,7 @@ impl Html {
     }
 }
 
-/// Text, of which nothing is markup.
+/// Escapes text for HTML.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -48,12 +48,12 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A string of a description as text; nothing, if it is none.
+/// A JSON string as escaped text; empty for any other value.
 pub(super) fn text(value: &Value) -> String {
     escape(value.as_str().unwrap_or_default())
 }
 
-/// A description as markup: what is between backticks is code, and an empty line begins a new line.
+/// A description as markup: backticks become code, and an empty line becomes a line break.
 pub(super) fn prose(value: &Value) -> String {
     let escaped = text(value).replace("\n\n", "<br>");
     let mut parts = escaped.split('`');
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_is_text_with_code_in_it() {
+    fn backticks_become_code_and_the_rest_is_escaped() {
         for (given, expected) in [
             ("", ""),
             ("plain", "plain"),

@@ -1,4 +1,4 @@
-//! A socket and a response body that tell how a connection gets on.
+//! A socket and a response body that report their progress to the connection's timer.
 
 use std::io;
 use std::pin::Pin;
@@ -13,26 +13,26 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::pace::{Answering, Pace};
+use super::timeouts::{ConnectionTimer, ResponseGuard};
 
-/// A socket that tells when bytes come, and when none can go.
-pub(super) struct Paced {
+/// A socket that reports reads and blocked writes.
+pub(super) struct TimedSocket {
     socket: TcpStream,
-    pace: Arc<Pace>,
+    timer: Arc<ConnectionTimer>,
 }
 
-impl Paced {
-    pub(super) fn new(socket: TcpStream, pace: Arc<Pace>) -> Self {
-        Self { socket, pace }
+impl TimedSocket {
+    pub(super) fn new(socket: TcpStream, timer: Arc<ConnectionTimer>) -> Self {
+        Self { socket, timer }
     }
 
-    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        self.pace.wrote(written.is_ready());
+    fn report(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.timer.on_write(written.is_ready());
         written
     }
 }
 
-impl AsyncRead for Paced {
+impl AsyncRead for TimedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -41,16 +41,16 @@ impl AsyncRead for Paced {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.pace.read();
+            self.timer.on_read();
         }
         read
     }
 }
 
-impl AsyncWrite for Paced {
+impl AsyncWrite for TimedSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(cx, bytes);
-        self.wrote(written)
+        self.report(written)
     }
 
     fn poll_write_vectored(
@@ -59,7 +59,7 @@ impl AsyncWrite for Paced {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, buffers);
-        self.wrote(written)
+        self.report(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -75,28 +75,28 @@ impl AsyncWrite for Paced {
     }
 }
 
-impl Drop for Paced {
+impl Drop for TimedSocket {
     fn drop(&mut self) {
-        if self.pace.is_given_up() {
-            // Else the system would keep on trying to send what nobody reads.
+        if self.timer.is_aborted() {
+            // Otherwise the kernel would keep the unread bytes and retry.
             let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
         }
     }
 }
 
-/// The body of a response: the server's turn lasts as long as it.
-pub(super) struct Answered {
+/// A response body that keeps the connection in its response phase until it ends.
+pub(super) struct TimedBody {
     body: Body,
-    _turn: Answering,
+    _responding: ResponseGuard,
 }
 
-impl Answered {
-    pub(super) fn new(body: Body, turn: Answering) -> Self {
-        Self { body, _turn: turn }
+impl TimedBody {
+    pub(super) fn new(body: Body, responding: ResponseGuard) -> Self {
+        Self { body, _responding: responding }
     }
 }
 
-impl http_body::Body for Answered {
+impl http_body::Body for TimedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

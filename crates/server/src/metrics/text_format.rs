@@ -1,20 +1,20 @@
-//! The text format of Prometheus: families with their samples. Pure.
+//! The text format of Prometheus: metric families with their samples.
 
 use std::fmt::{Display, Write};
 
 use engine::Histogram;
 
-/// What a sample's labels say.
+/// The labels of a sample: names and values.
 pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// A page of metrics, family by family.
+/// The metrics page, written family by family.
 #[derive(Default)]
 pub(super) struct Page {
     text: String,
     family: &'static str,
 }
 
-/// What the samples of a family mean.
+/// The type of a metric family.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Counter,
@@ -22,17 +22,17 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// How many of the units that a histogram counts make one of those it is told in.
+/// The unit that a histogram counts in, and so the factor to the unit that the page shows.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
-    /// Kept as microseconds.
+    /// Counted in microseconds, shown in seconds.
     Seconds,
-    /// Kept as they are.
+    /// Shown as counted.
     Whole,
 }
 
 impl Page {
-    /// Announces a family; the samples that follow belong to it.
+    /// Announces a family, to which the following samples belong.
     pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -44,13 +44,13 @@ impl Page {
         self.family = name;
     }
 
-    /// One value.
+    /// Writes one value.
     pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
         let name = self.family;
         self.line(format_args!("{name}{} {value}", braced(labels, None)));
     }
 
-    /// A histogram's values: how many were up to each bound, what they sum up to, how many there were.
+    /// Writes a histogram: the count up to each bound, the sum, and the total count.
     pub(super) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram, unit: Unit) {
         let name = self.family;
         let scale = match unit {
@@ -72,11 +72,11 @@ impl Page {
     }
 
     fn line(&mut self, line: impl Display) {
-        writeln!(self.text, "{line}").expect("a text takes every line");
+        writeln!(self.text, "{line}").expect("writing to a string cannot fail");
     }
 }
 
-/// Labels as they stand behind a name.
+/// The labels in braces, with the bound of a bucket last.
 fn braced(labels: Labels<'_>, bound: Option<&str>) -> String {
     let labels = labels.iter().copied().chain(bound.map(|bound| ("le", bound)));
     let labels: Vec<_> = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_is_announced_and_its_labels_are_quoted() {
+    fn a_family_has_help_and_type_and_its_labels_are_escaped() {
         let mut page = Page::default();
         page.family("prompts_total", Kind::Counter, "Prompts.");
         page.sample(&[("model", "a\"b\\c\nd"), ("provider", "local")], 3);

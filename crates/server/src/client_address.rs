@@ -1,78 +1,80 @@
-//! Who a request comes from: the other end of its connection, or whom a trusted proxy names. What anybody else says
-//! about where a request comes from is not believed.
+//! The address of the client behind a request: the peer of its connection, or, where the peer is a trusted
+//! proxy, the address that the proxy forwards. Forwarding headers of other peers are ignored.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, header};
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+use crate::headers::X_FORWARDED_FOR;
 
-/// The IP addresses that share their first bits.
+/// An IP network, as in `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// One of them.
+pub struct IpNetwork {
+    /// Any address of the network.
     pub address: IpAddr,
-    /// How many bits they share.
+    /// The number of leading bits that its addresses share: at most 32 for IPv4, 128 for IPv6.
     pub prefix: u8,
 }
 
-impl Network {
+impl IpNetwork {
     fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
-                let apart = u32::from(own) ^ u32::from(other);
-                apart.checked_shr(32 - u32::from(self.prefix)).unwrap_or(0) == 0
+                let difference = u32::from(own) ^ u32::from(other);
+                difference.checked_shr(32 - u32::from(self.prefix)).unwrap_or(0) == 0
             }
             (IpAddr::V6(own), IpAddr::V6(other)) => {
-                let apart = u128::from(own) ^ u128::from(other);
-                apart.checked_shr(128 - u32::from(self.prefix)).unwrap_or(0) == 0
+                let difference = u128::from(own) ^ u128::from(other);
+                difference.checked_shr(128 - u32::from(self.prefix)).unwrap_or(0) == 0
             }
             _ => false,
         }
     }
 }
 
-/// The address of the client that sent a request. Proxies add whom they speak for at the end, so the list is read
-/// from there, as long as whoever wrote the next entry is trusted.
-pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
+/// The address of the client that sent a request. Each proxy appends the address that it forwards for, so the
+/// list is read from its end, for as long as the address that wrote the next entry is trusted.
+pub(crate) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNetwork]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     let mut client = peer.to_canonical();
-    let mut named = named(headers).into_iter().rev();
+    let mut forwarded = forwarded_addresses(headers).into_iter().rev();
     while is_trusted(client) {
-        let Some(Some(before)) = named.next() else { break };
-        client = before;
+        let Some(Some(previous)) = forwarded.next() else { break };
+        client = previous;
     }
     client
 }
 
-/// The part of an address that belongs to one client: in IPv6 everybody has a whole network of them.
-pub(crate) fn place(address: IpAddr) -> IpAddr {
+/// The address that stands for one client in the rate limit: in IPv6 a client owns a /64 network, so its last
+/// 64 bits are cleared.
+pub(crate) fn rate_limit_key(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
     }
 }
 
-/// Whom proxies name, in the order they were added; none for what is no address. A proxy writes one of the two
-/// headers, and hands on the other as the client sent it: of both, the usual one is read.
-fn named(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+/// The addresses that proxies forwarded, in the order they were added; `None` for an entry without a valid
+/// address. A proxy writes one of the two headers and passes on the other as the client sent it, so where
+/// both are present only the usual one, `X-Forwarded-For`, is read.
+fn forwarded_addresses(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let texts = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
     if headers.contains_key(X_FORWARDED_FOR) {
-        texts(X_FORWARDED_FOR).flat_map(|text| text.split(',')).map(address).collect()
+        texts(X_FORWARDED_FOR).flat_map(|text| text.split(',')).map(parse_address).collect()
     } else {
         texts(header::FORWARDED).flat_map(|text| text.split(',')).map(forwarded_for).collect()
     }
 }
 
-/// Whom an entry such as `for="[2001:db8::1]:4711";proto=https` names.
+/// The address in an entry such as `for="[2001:db8::1]:4711";proto=https`.
 fn forwarded_for(entry: &str) -> Option<IpAddr> {
     let pairs = entry.split(';').filter_map(|pair| pair.split_once('='));
-    let mut named = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
-    named.next().and_then(|(_, value)| address(value))
+    let mut values = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
+    values.next().and_then(|(_, value)| parse_address(value))
 }
 
-/// An address, with or without a port, brackets and quotes.
-fn address(text: &str) -> Option<IpAddr> {
+/// Parses an address with or without a port, brackets and quotes.
+fn parse_address(text: &str) -> Option<IpAddr> {
     let text = text.trim().trim_matches('"');
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().or_else(|_| text.parse().map(|address: SocketAddr| address.ip()));
@@ -81,27 +83,27 @@ fn address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderName, HeaderValue};
 
     use testing::fuzz_text;
 
     use super::*;
 
-    fn network(text: &str) -> Network {
+    fn network(text: &str) -> IpNetwork {
         let (address, prefix) = text.split_once('/').unwrap();
-        Network { address: address.parse().unwrap(), prefix: prefix.parse().unwrap() }
+        IpNetwork { address: address.parse().unwrap(), prefix: prefix.parse().unwrap() }
     }
 
     fn check(peer: &str, headers: &[(HeaderName, &'static str)], expected: &str) {
         let headers: HeaderMap =
             headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
         let trusted = [network("10.0.0.0/8"), network("::1/128"), network("192.0.2.7/32")];
-        let found = client(peer.parse().unwrap(), &headers, &trusted);
+        let found = client_address(peer.parse().unwrap(), &headers, &trusted);
         assert_eq!(found, expected.parse::<IpAddr>().unwrap(), "{peer} {headers:?}");
     }
 
     #[test]
-    fn only_what_trusted_proxies_say_is_believed() {
+    fn forwarding_headers_count_only_from_trusted_proxies() {
         let xff = |value| [(X_FORWARDED_FOR, value)];
         check("203.0.113.5", &xff("198.51.100.1"), "203.0.113.5");
         check("10.1.2.3", &xff("198.51.100.1"), "198.51.100.1");
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_may_write_either_header_on_several_lines() {
+    fn either_header_is_read_from_several_lines() {
         let forwarded = |value| (header::FORWARDED, value);
         check("10.1.2.3", &[forwarded("for=198.51.100.1;proto=https")], "198.51.100.1");
         check("10.1.2.3", &[forwarded("proto=https;For=\"[2001:db8::5]:47\"")], "2001:db8::5");
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_known_by_its_first_bits() {
+    fn a_network_contains_the_addresses_that_share_its_prefix() {
         for (net, inside, outside) in [
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
             ("192.0.2.7/32", "192.0.2.7", "192.0.2.6"),
@@ -147,15 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_a_network_of_its_own_is_one_client() {
-        let at = |text: &str| place(text.parse().unwrap());
-        assert_eq!(at("2001:db8:1:2::5"), at("2001:db8:1:2:ffff::6"));
-        assert_ne!(at("2001:db8:1:2::5"), at("2001:db8:1:3::5"));
-        assert_ne!(at("203.0.113.5"), at("203.0.113.6"));
+    fn an_ipv6_network_of_64_bits_is_one_client() {
+        let key = |text: &str| rate_limit_key(text.parse().unwrap());
+        assert_eq!(key("2001:db8:1:2::5"), key("2001:db8:1:2:ffff::6"));
+        assert_ne!(key("2001:db8:1:2::5"), key("2001:db8:1:3::5"));
+        assert_ne!(key("203.0.113.5"), key("203.0.113.6"));
     }
 
     #[test]
-    fn fuzz_nearly_right_addresses() {
+    fn fuzz_forwarding_headers() {
         let seeds = [
             "198.51.100.1, 10.9.9.9",
             "for=192.0.2.60;proto=http;by=203.0.113.43, for=198.51.100.17",
@@ -168,8 +170,12 @@ mod tests {
             for name in [X_FORWARDED_FOR, header::FORWARDED] {
                 let headers = HeaderMap::from_iter([(name, value.clone())]);
                 let peer = "203.0.113.5".parse().unwrap();
-                place(client(peer, &headers, &trusted));
-                assert_eq!(client(peer, &headers, &trusted[..2]), peer, "only proxies are believed");
+                rate_limit_key(client_address(peer, &headers, &trusted));
+                assert_eq!(
+                    client_address(peer, &headers, &trusted[..2]),
+                    peer,
+                    "an untrusted peer cannot forward"
+                );
             }
         });
     }

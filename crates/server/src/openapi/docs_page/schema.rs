@@ -1,10 +1,10 @@
-//! Schemas in words.
+//! JSON schemas in words.
 
 use serde_json::Value;
 
 use super::html::{Html, escape, prose, text};
 
-/// What a value must be, in a few words.
+/// The type of a value, in a few words.
 pub(super) fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
         let name = escape(name);
@@ -41,7 +41,7 @@ pub(super) fn kind(schema: &Value) -> String {
     format!("{name}{}", bounds(schema))
 }
 
-/// The fields of an object, or of each that it may be.
+/// Appends a table of the fields of an object, or one for each of its variants.
 pub(super) fn fields(page: &mut Html, schema: &Value) {
     let is_required = |name: &str| {
         schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
@@ -69,7 +69,7 @@ pub(super) fn fields(page: &mut Html, schema: &Value) {
     }
 }
 
-/// An example of what a body is, if there is one.
+/// The first example of a schema.
 pub(super) fn example<'a>(document: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let schema = match schema["$ref"].as_str() {
         Some(reference) => document.pointer(reference.trim_start_matches('#'))?,
@@ -82,7 +82,7 @@ fn choices(schema: &Value) -> Option<&Vec<Value>> {
     schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array())
 }
 
-/// The type, or of several the one that is not null.
+/// The name of a type; of a list of types, the first that is not null.
 fn name_of_type(kind: &Value) -> &str {
     match kind {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
@@ -102,9 +102,9 @@ fn bounds(schema: &Value) -> String {
         ("default", "default"),
         ("pattern", "pattern"),
     ];
-    let told = bounds.into_iter().filter_map(|(keyword, words)| {
+    let found = bounds.into_iter().filter_map(|(keyword, words)| {
         let bound = schema.get(keyword)?;
         Some(format!("<br><small>{words} <code>{}</code></small>", escape(&bound.to_string())))
     });
-    told.collect()
+    found.collect()
 }

@@ -1,4 +1,6 @@
-//! Which names a request may call the server by, and which pages may send it something.
+//! Host names on a loopback address. A page can point a DNS name of its own at 127.0.0.1 (DNS rebinding) and
+//! would then be of the same origin as the server; so a server on a loopback address answers to loopback
+//! names only.
 
 use std::net::IpAddr;
 
@@ -9,37 +11,26 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use dialects::Rejected;
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 
-/// A name that somebody else's DNS points at this machine is not ours.
-pub(super) async fn only_loopback_names(request: Request, next: Next) -> Response {
+pub(super) async fn require_loopback_name(request: Request, next: Next) -> Response {
     match host(request.uri(), request.headers()) {
         Some(host) if !is_loopback(host) => {
             let message = format!(
                 "this server listens on a loopback address and does not answer to the name {host:?}: use localhost, \
                  or bind it to another address (server.bind)"
             );
-            Refusal::from(misdirected(message)).into_response()
+            ApiError::from(misdirected(message)).into_response()
         }
         _ => next.run(request).await,
     }
-}
-
-/// Whether a page of another origin sent this, and is not allowed to.
-pub(crate) fn is_foreign(headers: &HeaderMap, allowed_origins: &[String]) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return false };
-    let Ok(origin) = origin.to_str() else { return true };
-    let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| {
-        origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
-    });
-    !own && !allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
 }
 
 pub(super) fn misdirected(message: impl Into<String>) -> Rejected {
     Rejected::new(421, "misdirected_request", message)
 }
 
-/// The host that a request is for, without its port.
+/// The host that a request addresses, without its port.
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let authority = uri.authority().map(Authority::as_str);
     let authority =
@@ -65,10 +56,11 @@ mod tests {
     use testing::fuzz_text;
     use url::{Host, Url};
 
+    use super::super::is_cross_origin;
     use super::*;
 
     #[test]
-    fn loopback_names_are_told_from_others() {
+    fn loopback_names_are_recognized() {
         for name in
             ["localhost", "LOCALHOST", "wiki.localhost", "127.0.0.1", "127.8.9.10", "[::1]", "localhost."]
         {
@@ -88,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_no_part_of_a_host() {
+    fn the_port_is_not_part_of_the_host() {
         for (authority, expected) in [
             ("localhost:8080", "localhost"),
             ("[::1]:8080", "[::1]"),
@@ -101,8 +93,8 @@ mod tests {
         }
     }
 
-    /// Whether a browser that is told to go to this address stays on this machine.
-    fn stays_here(url: &Url) -> bool {
+    /// Whether a browser that opens this URL stays on this machine.
+    fn is_local(url: &Url) -> bool {
         match url.host() {
             Some(Host::Domain(name)) => {
                 let name = name.trim_end_matches('.');
@@ -115,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn fuzz_nearly_right_hosts_and_origins() {
+    fn fuzz_hosts_and_origins() {
         let seeds =
             ["localhost:8080", "127.0.0.1", "[::1]:80", "wiki.localhost.", "localhost:80@example.com"];
         let words =
@@ -124,17 +116,18 @@ mod tests {
             let (Ok(value), address) = (HeaderValue::from_str(text), format!("http://{text}")) else {
                 return;
             };
-            let (here, url) = (Uri::from_static("/"), Url::parse(&address));
+            let (root, url) = (Uri::from_static("/"), Url::parse(&address));
             let (in_header, nothing) = (HeaderMap::from_iter([(header::HOST, value)]), HeaderMap::new());
             let in_line = address.parse::<Uri>().unwrap_or_default();
-            for host in [host(&here, &in_header), host(&in_line, &nothing)].into_iter().flatten() {
-                let stays = url.as_ref().map_or(true, stays_here);
-                assert!(stays || !is_loopback(host), "{host:?} of {url:?}");
+            for host in [host(&root, &in_header), host(&in_line, &nothing)].into_iter().flatten() {
+                let is_local = url.as_ref().map_or(true, is_local);
+                assert!(is_local || !is_loopback(host), "{host:?} of {url:?}");
             }
-            let ours = (header::HOST, HeaderValue::from_static("localhost:8080"));
-            let origin = (header::ORIGIN, HeaderValue::try_from(&address).expect("the host alone was one"));
-            if !is_foreign(&HeaderMap::from_iter([ours, origin]), &[]) {
-                let url = url.expect("our own address is one");
+            let own_host = (header::HOST, HeaderValue::from_static("localhost:8080"));
+            let origin =
+                (header::ORIGIN, HeaderValue::try_from(&address).expect("the host alone was a header value"));
+            if !is_cross_origin(&HeaderMap::from_iter([own_host, origin]), &[]) {
+                let url = url.expect("the same origin is a URL");
                 assert_eq!((url.host_str(), url.port()), (Some("localhost"), Some(8080)), "{url}");
             }
         });

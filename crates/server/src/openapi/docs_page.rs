@@ -1,5 +1,5 @@
-//! The description as a page that people read. It is made here and has no script, so that it needs nothing from anywhere
-//! and a browser can be told to run nothing.
+//! The OpenAPI document as an HTML page. It has no script and loads nothing from elsewhere, so its content
+//! security policy can forbid both.
 
 mod html;
 mod schema;
@@ -10,33 +10,33 @@ use super::Routes;
 use html::{Html, prose, text};
 use schema::{example, fields, kind};
 
-/// How the page looks.
-pub(crate) const STYLE: &str = include_str!("page/style.css");
+/// The style sheet of the page.
+pub(crate) const STYLE: &str = include_str!("docs_page/style.css");
 
-/// The page of a description of these routes.
-pub(crate) fn page(document: &Value, routes: &Routes) -> String {
+/// Renders the document of these routes, in their order.
+pub(crate) fn docs_page(document: &Value, routes: &Routes) -> String {
     let operations = operations(document, &routes.ids());
     let info = &document["info"];
     let mut page = Html::default();
     page.raw("<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">");
     page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    page.element("title", &format!("{}: calls", text(&info["title"])));
+    page.element("title", &format!("{}: API", text(&info["title"])));
     page.raw("<link rel=\"stylesheet\" href=\"/docs/style.css\"></head><body>");
     contents(&mut page, &operations);
     page.raw("<main>");
     page.element("h1", &format!("{} {}", text(&info["title"]), text(&info["version"])));
     page.element("p", &prose(&info["summary"]));
     page.element("p", &prose(&info["description"]));
-    page.raw("<p>For programs: <a href=\"/openapi.json\">openapi.json</a>, OpenAPI 3.1.</p>");
+    page.raw("<p>Machine-readable: <a href=\"/openapi.json\">openapi.json</a>, OpenAPI 3.1.</p>");
     for (path, method, operation) in operations {
-        call(&mut page, document, path, method, operation);
+        section(&mut page, document, path, method, operation);
     }
     schemas(&mut page, &document["components"]["schemas"]);
     page.raw("</main></body></html>\n");
     page.finish()
 }
 
-/// Every path, method and description of a call, in an order of calls.
+/// The path, the method and the description of every operation, in the order of these ids.
 fn operations<'a>(document: &'a Value, order: &[&str]) -> Vec<(&'a str, &'a str, &'a Value)> {
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().into_iter().flatten() {
@@ -48,7 +48,7 @@ fn operations<'a>(document: &'a Value, order: &[&str]) -> Vec<(&'a str, &'a str,
     operations
 }
 
-/// The list of all calls, in groups.
+/// The table of contents, by tag.
 fn contents(page: &mut Html, operations: &[(&str, &str, &Value)]) {
     page.raw("<nav>");
     let mut group = &Value::Null;
@@ -67,7 +67,7 @@ fn contents(page: &mut Html, operations: &[(&str, &str, &Value)]) {
     page.raw("<h2><a href=\"#schemas\">Schemas</a></h2></nav>");
 }
 
-fn call(page: &mut Html, document: &Value, path: &str, method: &str, operation: &Value) {
+fn section(page: &mut Html, document: &Value, path: &str, method: &str, operation: &Value) {
     let id = text(&operation["operationId"]);
     let (name, path) = (html::escape(&method.to_ascii_uppercase()), html::escape(path));
     page.raw(&format!("<section id=\"{id}\"><h2><b>{name}</b> <code>{path}</code></h2>"));
@@ -87,19 +87,18 @@ fn call(page: &mut Html, document: &Value, path: &str, method: &str, operation: 
     }
     let body = &operation["requestBody"]["content"]["application/json"]["schema"];
     if !body.is_null() {
-        let optional =
-            if operation["requestBody"]["required"] == true { "" } else { ", which may be left out" };
-        page.element("p", &format!("It takes {} as JSON{optional}.", kind(body)));
+        let optional = if operation["requestBody"]["required"] == true { "" } else { ", optionally" };
+        page.element("p", &format!("Body: {} as JSON{optional}.", kind(body)));
         if let Some(example) = example(document, body) {
             page.element("pre", &html::escape(&format!("{example:#}")));
         }
     }
-    answers(page, document, operation);
+    responses(page, document, operation);
     page.raw("</section>");
 }
 
-fn answers(page: &mut Html, document: &Value, operation: &Value) {
-    page.raw("<h3>Answers</h3><table class=\"answers\">");
+fn responses(page: &mut Html, document: &Value, operation: &Value) {
+    page.raw("<h3>Responses</h3><table class=\"responses\">");
     for (status, response) in operation["responses"].as_object().into_iter().flatten() {
         let response = match response["$ref"].as_str() {
             Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap_or(response),
@@ -136,25 +135,25 @@ mod tests {
     use crate::routes::all;
 
     #[test]
-    fn every_call_and_every_schema_is_on_the_page_and_every_link_leads_somewhere() {
+    fn every_operation_and_schema_is_on_the_page_and_every_link_resolves() {
         let document = document(&all());
-        let page = page(&document, &all());
-        let has_place = |id: &str| page.contains(&format!(" id=\"{id}\""));
+        let page = docs_page(&document, &all());
+        let has_anchor = |id: &str| page.contains(&format!(" id=\"{id}\""));
         for (path, method, operation) in operations(&document, &[]) {
-            assert!(has_place(operation["operationId"].as_str().expect("it has an id")), "{method} {path}");
+            assert!(has_anchor(operation["operationId"].as_str().expect("it has an id")), "{method} {path}");
         }
-        for name in document["components"]["schemas"].as_object().expect("there are some").keys() {
-            assert!(has_place(&format!("schema-{name}")), "{name}");
+        for name in document["components"]["schemas"].as_object().expect("the document has schemas").keys() {
+            assert!(has_anchor(&format!("schema-{name}")), "{name}");
         }
         for link in page.split("href=\"#").skip(1) {
             let target = link.split('"').next().unwrap_or_default();
-            assert!(has_place(target), "{target}");
+            assert!(has_anchor(target), "{target}");
         }
     }
 
     #[test]
-    fn nothing_on_the_page_comes_from_elsewhere_or_runs() {
-        let page = page(&document(&all()), &all());
+    fn the_page_loads_nothing_from_elsewhere_and_has_no_script() {
+        let page = docs_page(&document(&all()), &all());
         for foreign in ["<script", "<iframe", "<img", "style=", "onclick", "href=\"http", "src="] {
             assert!(!page.contains(foreign), "{foreign}");
         }
