@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use domain::{
     Batch, Claim, EndedSession, Exchange, History, Journal, NewPrompt, Principal, Prompt, PromptFilter,
-    PromptId, RetentionProgress, Run, Session, SessionEnd, SessionId, Sessions, StorageError,
-    StorageErrorKind, Timestamp, Turn,
+    PromptId, RetentionProgress, Run, Session, SessionEnd, SessionId, Sessions, StorageError, Timestamp,
+    Turn,
 };
 
 use prompt::StoredPrompt;
@@ -53,20 +53,7 @@ impl Sessions for MemoryStore {
         if state.sessions.contains_key(&key) {
             return Ok(());
         }
-        let bytes = footprint::session(&session);
-        while state.sessions.len() >= self.limits.sessions || state.session_bytes + bytes > self.limits.bytes
-        {
-            if !state.evict_longest_idle_session() {
-                return Err(StorageError::new(
-                    StorageErrorKind::Full,
-                    "memory has no room for another session",
-                ));
-            }
-        }
-        state.session_bytes += bytes;
-        state.idle_order.insert((session.last_active_at, key.clone()));
-        state.sessions.insert(key, StoredSession::new(session));
-        Ok(())
+        state.insert_session(key, session, self.limits)
     }
 
     async fn find(&self, who: &Principal, id: SessionId) -> Result<Option<Session>, StorageError> {
@@ -221,15 +208,7 @@ impl History for MemoryStore {
     async fn delete_older_than(&self, time: Timestamp) -> Result<RetentionProgress, StorageError> {
         let mut state = self.state();
         state.remove_prompts(|_, prompt| prompt.ended.is_some() && prompt.created_at < time);
-        let idle: Vec<_> = state.idle_order.iter().take_while(|(at, _)| *at < time).cloned().collect();
-        let mut expired = Vec::new();
-        for (_, key) in idle {
-            let session = &state.sessions[&key].session;
-            if session.running.is_none() {
-                expired.extend(session.ended.is_none().then_some(session.token_count));
-                state.remove_session(&key);
-            }
-        }
+        let expired = state.remove_idle_sessions(time);
         Ok(RetentionProgress { expired, more: false })
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use domain::{
-    Claim, Ended, NewPrompt, Principal, PromptId, Run, Session, SessionId, StorageError, Timestamp,
+    Claim, Ended, NewPrompt, Principal, PromptId, Run, Session, SessionId, StorageError, StorageErrorKind,
+    Timestamp,
 };
 
-use super::footprint;
 use super::prompt::StoredPrompt;
+use super::{MemoryLimits, footprint};
 
 pub(super) type SessionKey = (Principal, SessionId);
 type PromptKey = (Principal, PromptId);
@@ -16,9 +17,9 @@ type PromptKey = (Principal, PromptId);
 pub(super) struct MemoryState {
     pub(super) sessions: HashMap<SessionKey, StoredSession>,
     /// Bytes of the sessions, as they were created.
-    pub(super) session_bytes: usize,
+    session_bytes: usize,
     /// Every session, the longest idle first.
-    pub(super) idle_order: BTreeSet<(Timestamp, SessionKey)>,
+    idle_order: BTreeSet<(Timestamp, SessionKey)>,
     pub(super) prompts: HashMap<PromptKey, StoredPrompt>,
     /// Ended prompts, the oldest end first.
     ended: VecDeque<PromptKey>,
@@ -31,12 +32,6 @@ pub(super) struct StoredSession {
     /// The latest prompt under each idempotency key.
     keys: HashMap<String, PromptId>,
     last_turn: Option<PromptId>,
-}
-
-impl StoredSession {
-    pub(super) fn new(session: Session) -> Self {
-        Self { session, keys: HashMap::new(), last_turn: None }
-    }
 }
 
 impl MemoryState {
@@ -110,8 +105,42 @@ impl MemoryState {
         self.idle_order.insert((session.last_active_at, key.clone()));
     }
 
+    /// Inserts a session, and evicts others to make room. Fails if a prompt runs in each of them.
+    pub(super) fn insert_session(
+        &mut self,
+        key: SessionKey,
+        session: Session,
+        limits: MemoryLimits,
+    ) -> Result<(), StorageError> {
+        let bytes = footprint::session(&session);
+        while self.sessions.len() >= limits.sessions || self.session_bytes + bytes > limits.bytes {
+            if !self.evict_longest_idle_session() {
+                let message = "memory has no room for another session";
+                return Err(StorageError::new(StorageErrorKind::Full, message));
+            }
+        }
+        self.session_bytes += bytes;
+        self.idle_order.insert((session.last_active_at, key.clone()));
+        self.sessions.insert(key, StoredSession { session, keys: HashMap::new(), last_turn: None });
+        Ok(())
+    }
+
+    /// Removes the sessions that were idle since a time. Returns the token counts of those that were not ended.
+    pub(super) fn remove_idle_sessions(&mut self, since: Timestamp) -> Vec<u64> {
+        let idle: Vec<_> = self.idle_order.iter().take_while(|(at, _)| *at < since).cloned().collect();
+        let mut expired = Vec::new();
+        for (_, key) in idle {
+            let session = &self.sessions[&key].session;
+            if session.running.is_none() {
+                expired.extend(session.ended.is_none().then_some(session.token_count));
+                self.remove_session(&key);
+            }
+        }
+        expired
+    }
+
     /// Evicts the longest idle session. False if a prompt runs in every session.
-    pub(super) fn evict_longest_idle_session(&mut self) -> bool {
+    fn evict_longest_idle_session(&mut self) -> bool {
         let idle = |(_, key): &&(Timestamp, SessionKey)| self.sessions[key].session.running.is_none();
         let Some((_, longest_idle)) = self.idle_order.iter().find(idle).cloned() else { return false };
         self.remove_session(&longest_idle);
