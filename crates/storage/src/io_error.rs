@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 
 use domain::{StorageError, StorageErrorKind};
 
-/// An I/O error behind what it is about: a path, or what could not be done.
+/// Classifies an I/O error. The subject, a path or an operation, begins the message.
 pub(crate) fn storage_error(subject: impl Display, error: io::Error) -> StorageError {
     let kind = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageErrorKind::Full,

@@ -1,4 +1,4 @@
-//! Storage behind the domain's ports: sessions, prompts and their logs, and the catalog of documents.
+//! The stores that implement the domain's ports: sessions, prompts and their logs, and the catalog of documents.
 //!
 //! | store | ports | where |
 //! | --- | --- | --- |

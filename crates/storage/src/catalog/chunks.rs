@@ -13,7 +13,7 @@ use crate::sqlite::uuid;
 /// How much of the text before a chunk is read, in bytes: about a short paragraph.
 const BEFORE_BYTES: usize = 400;
 
-/// A cut word is dropped if it ends within this many characters. Longer ones are no words.
+/// A cut word is dropped if it ends within this many characters. Anything longer is not a word.
 const MAX_WORD_CHARS: usize = 40;
 
 /// The chunks with these ids, in this order, without those that are gone.
@@ -70,9 +70,9 @@ fn without_cut_word(bytes: &[u8], is_cut: bool) -> String {
     let is_within_a_character = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     let first = bytes.iter().take_while(is_within_a_character).count();
     let text = str::from_utf8(&bytes[first..]).unwrap_or_default().trim_end();
-    // Some scripts have no spaces, and some texts no words.
-    let mut begun = text.char_indices().take(if is_cut { MAX_WORD_CHARS } else { 0 });
-    let end = begun.find(|(_, character)| character.is_whitespace()).map_or(0, |(at, _)| at);
+    // Some scripts have no spaces, so the end of the cut word may not be found.
+    let mut beginning = text.char_indices().take(if is_cut { MAX_WORD_CHARS } else { 0 });
+    let end = beginning.find(|(_, character)| character.is_whitespace()).map_or(0, |(at, _)| at);
     let text = &text[end..];
     text.strip_prefix(' ').unwrap_or(text).to_owned()
 }

@@ -48,13 +48,13 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX documents_by_language ON documents (tenant, language, file_path, id);
     CREATE INDEX documents_by_title ON documents (tenant, title);
 
-    -- Apart from the documents, so that looking through those does not read these.
+    -- Apart from the documents, so that a scan of those does not read the texts.
     CREATE TABLE texts (
         document INTEGER PRIMARY KEY REFERENCES documents (number) ON DELETE CASCADE,
         body     TEXT    NOT NULL
     );
 
-    -- The metadata once more, each value as filters compare it.
+    -- The metadata again, each value as filters compare it.
     CREATE TABLE metadata_values (
         document INTEGER NOT NULL REFERENCES documents (number) ON DELETE CASCADE,
         name     TEXT    NOT NULL,
@@ -92,7 +92,7 @@ const MIGRATIONS: &[&str] = &[
     );
     CREATE INDEX vectors_by_revision ON vectors (model, revision);
 
-    -- Chunks that are gone since a revision, and the revision with which that is told.
+    -- Tombstones of removed chunks. `told` is the revision under which the change feed announces them.
     CREATE TABLE removed (
         tenant   TEXT    NOT NULL,
         chunk    BLOB    NOT NULL,
@@ -104,8 +104,8 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX removed_by_telling ON removed (told);
     CREATE INDEX removed_of_document ON removed (tenant, document, revision);
 
-    -- Revisions are counted from the time at which the database was begun, in milliseconds: so none that was
-    -- given out by a database before it, which was lost or set aside, is taken for one of its own.
+    -- Revisions count from the time at which the database was created, in milliseconds. So a revision of an earlier
+    -- database, which was lost or set aside, is never mistaken for one of this database.
     CREATE TABLE revisions (
         begun  INTEGER NOT NULL,
         latest INTEGER NOT NULL

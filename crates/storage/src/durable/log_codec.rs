@@ -1,5 +1,5 @@
 //! The stored form of batches. Tokens are the bulk and are binary; all other events are rare and JSON, so that they
-//! can grow fields. The format's number is stored beside the batches, not in them.
+//! can grow fields. The format's number is stored with the batches, not in them.
 //!
 //! A batch is its length, first position, first time and number of events. An event is a tag, the
 //! microseconds since the event before it, and a body.

@@ -14,7 +14,7 @@ use crate::io_error;
 
 /// Renames a damaged database with its write-ahead log.
 pub(crate) fn set_aside(path: &Path, reason: &StorageError, now: Timestamp) -> Result<(), StorageError> {
-    let aside = beside(path, &corrupt_suffix(now));
+    let aside = with_suffix(path, &corrupt_suffix(now));
     rename_all(path, now).map_err(|error| io_error::storage_error(path.display(), error))?;
     error!(path = %aside.display(), %reason, "a database is damaged: it was set aside and a new one begun");
     Ok(())
@@ -23,12 +23,12 @@ pub(crate) fn set_aside(path: &Path, reason: &StorageError, now: Timestamp) -> R
 fn rename_all(path: &Path, now: Timestamp) -> io::Result<()> {
     // The database last: without its log beside it, the next start still finds it damaged after a crash in between.
     for suffix in ["-wal", "-shm", ""] {
-        let from = beside(path, suffix);
+        let from = with_suffix(path, suffix);
         if from.exists() {
-            std::fs::rename(&from, beside(path, &format!("{}{suffix}", corrupt_suffix(now))))?;
+            std::fs::rename(&from, with_suffix(path, &format!("{}{suffix}", corrupt_suffix(now))))?;
         }
     }
-    let _ = std::fs::remove_file(beside(path, SUSPECT_SUFFIX));
+    let _ = std::fs::remove_file(with_suffix(path, SUSPECT_SUFFIX));
     Ok(())
 }
 
@@ -65,13 +65,13 @@ fn device_and_inode(path: &Path) -> io::Result<(u64, u64)> {
     Ok((file.dev(), file.ino()))
 }
 
-/// Ends the name of the marker file, behind the database's name.
+/// The suffix of the marker file, after the database's name.
 const SUSPECT_SUFFIX: &str = ".suspect";
 
 /// Marks a database for an integrity check at the next open. The check reads the whole file, too slow for every
 /// start.
 pub(super) fn mark_suspect(path: &Path, error: &StorageError) {
-    let marker = beside(path, SUSPECT_SUFFIX);
+    let marker = with_suffix(path, SUSPECT_SUFFIX);
     if !marker.exists() {
         let noted = std::fs::write(&marker, error.to_string()).is_ok();
         error!(path = %path.display(), %error, noted, "a database is damaged: restart the server, which sets it aside");
@@ -80,7 +80,7 @@ pub(super) fn mark_suspect(path: &Path, error: &StorageError) {
 
 /// Checks a marked database, and removes the marker if it is sound.
 pub(super) fn check_if_suspect(path: &Path, connection: &Connection) -> Result<(), StorageError> {
-    let marker = beside(path, SUSPECT_SUFFIX);
+    let marker = with_suffix(path, SUSPECT_SUFFIX);
     if !marker.exists() {
         return Ok(());
     }
@@ -92,7 +92,7 @@ pub(super) fn check_if_suspect(path: &Path, connection: &Connection) -> Result<(
     std::fs::remove_file(&marker).map_err(|error| io_error::storage_error(marker.display(), error))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

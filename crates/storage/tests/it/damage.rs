@@ -1,4 +1,4 @@
-//! Files that are damaged between two runs: the store opens with the sound rest, sets damaged files aside and names
+//! Files that are damaged between two runs: the store opens with what is undamaged, sets damaged files aside and names
 //! them in its log.
 
 use std::fs;
@@ -81,11 +81,11 @@ async fn crashed_folder() -> (DataFolder, [RunningPrompt; 2]) {
 /// Checks that recovery ended a log after a prefix of its events, and returns the length of the prefix.
 async fn recovered_events(store: &DurableStore, running: &RunningPrompt) -> usize {
     let log = log_of(store, running.id()).await.expect("the prompt has ended");
-    let (last, kept) = log.split_last().expect("a log has an end");
-    assert_eq!(kept, &running.log[..kept.len()], "a prefix of the events");
+    let (last, prefix) = log.split_last().expect("a log has an end");
+    assert_eq!(prefix, &running.log[..prefix.len()], "only events that were appended");
     let interrupted = Step::Ended(Box::new(Ended::interrupted(EndCause::Recovery)));
-    assert_eq!(*last, Event { position: kept.len() as u64, at: last.at, step: interrupted });
-    kept.len()
+    assert_eq!(*last, Event { position: prefix.len() as u64, at: last.at, step: interrupted });
+    prefix.len()
 }
 
 fn aside(folder: &DataFolder, prefix: &str) -> Vec<PathBuf> {
@@ -149,7 +149,7 @@ impl Rng {
 
 #[tokio::test]
 async fn a_file_that_is_not_a_database_is_set_aside_with_the_journal() {
-    for damage in [&b"this is no database, whatever its name says. "[..], &[0xff; 100]] {
+    for damage in [&b"this is not a database, although its name ends in .db. "[..], &[0xff; 100]] {
         let (folder, _) = crashed_folder().await;
         let mut damaged = fs::read(folder.database()).unwrap();
         damaged[..damage.len()].copy_from_slice(damage);

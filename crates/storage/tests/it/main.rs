@@ -1,4 +1,4 @@
-//! The stores behind the domain's ports.
+//! Integration tests of the stores, through the domain's ports.
 #![expect(clippy::unwrap_used, reason = "a check that is shared by tests is a test")]
 
 #[cfg(feature = "sqlite")]

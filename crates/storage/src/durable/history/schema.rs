@@ -77,8 +77,8 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX idx_conversations_session_id ON conversations (session_id);
     CREATE INDEX idx_conversations_session_created ON conversations (session_id, created_at DESC);
 
-    -- What the foreign keys are looked up by: one tenant has very many prompts, a session has few. Without
-    -- being told, SQLite takes the primary key for the better way to the prompts of a session.
+    -- Statistics for the lookups of foreign keys: a tenant has very many prompts, a session has few. Without them SQLite
+    -- prefers the primary key to find the prompts of a session.
     ANALYZE;
     INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
         ('prompts', 'prompts', '1000000 1000000 1'),

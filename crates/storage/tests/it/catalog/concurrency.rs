@@ -1,5 +1,5 @@
 //! Several processes on one folder, as several catalogs: no write is lost, readers do not wait for writers, and a
-//! process that dies leaves a sound file.
+//! process that dies leaves a consistent file.
 
 use std::fs;
 use std::path::Path;

@@ -105,10 +105,10 @@ async fn damage_found_while_running_is_an_error_and_the_next_start_sets_the_file
     let message = error.to_string();
     assert!(message.starts_with("knowledge.db: ") && message.contains("damaged"), "{message}");
     assert_eq!(catalog.documents(&who(), None, 0, 9).await.unwrap().1, 1, "other tables can be read");
-    let beside = open(folder.path());
+    let second = open(folder.path());
     let message = catalog.put(&who(), vec![document("b", &["text"])]).await.unwrap_err().to_string();
     assert!(message.contains("set aside") && message.contains("restart"), "{message}");
-    put(&beside, &document("b", &["text"])).await;
+    put(&second, &document("b", &["text"])).await;
     assert_eq!(aside(folder.path()).len(), 1);
 }
 

@@ -74,19 +74,19 @@ async fn a_conversation_has_its_exchanges_with_their_passages(store: &impl Store
     let (one, other) = (session(store, 0).await, session(store, 0).await);
     let client = EndCause::Client(CancelReason::UserInitiated);
     let found = RetrievedPassages { found: 3, in_prompt: vec![selected("🙂", (5, 6), (1, 1))] };
-    let mut said = vec![ask(store, new_prompt(one, "plain?", 1), "plain", done()).await];
+    let mut logs = vec![ask(store, new_prompt(one, "plain?", 1), "plain", done()).await];
     let mut selecting = new_prompt(one, "selected?", 2);
     selecting.accepted.question.scope = SearchScope::Selection("some 🙂 words".into());
     let mut running = start(store, selecting).await;
     running.append_step(store, Step::Passages(Box::new(found.clone()))).await;
     running.append(store, "cut sh").await;
-    said.push(running.end(store, cancelled(client), 3).await);
+    logs.push(running.end(store, cancelled(client), 3).await);
     ask(store, new_prompt(one, "silent?", 4), "", failed(FailureKind::Died)).await;
     ask(store, new_prompt(other, "elsewhere?", 5), "elsewhere", done()).await;
     let still = start(store, new_prompt(one, "running?", 6)).await;
 
     let exchanges = store.conversation(&who(), one, 9).await.unwrap();
-    let expected: Vec<_> = said.iter().map(|log| Exchange::of(log).unwrap()).collect();
+    let expected: Vec<_> = logs.iter().map(|log| Exchange::of(log).unwrap()).collect();
     assert_eq!(exchanges, expected, "a pure function of the logs, oldest first");
     assert_eq!(exchanges[0].turn, turn("plain?", "plain"));
     assert_eq!((exchanges[0].asked_at, &exchanges[0].scope), (at(1), &SearchScope::default()));
