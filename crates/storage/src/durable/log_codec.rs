@@ -4,7 +4,9 @@
 //! A batch is its length, first position, first time and number of events. An event is a tag, the
 //! microseconds since the event before it, and a body.
 
-mod prompt_records;
+mod accepted_record;
+mod ended_record;
+mod generation_records;
 mod retrieval_records;
 
 use std::ops::Range;
@@ -14,8 +16,13 @@ use domain::{Batch, Event, Step, StorageError, StorageErrorKind, Text, Timestamp
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use prompt_records::{AcceptedRecord, EndedRecord, ModelRecord, ToolCallRecord, UsageRecord};
+use accepted_record::AcceptedRecord;
+use ended_record::EndedRecord;
+use generation_records::{ModelRecord, ToolCallRecord, UsageRecord};
 use retrieval_records::{CitationRecord, PassagesRecord, StageRecord};
+
+/// A stored id or filter that is not valid.
+struct InvalidRecord;
 
 /// The format that this release writes. Older formats are read.
 pub(crate) const FORMAT: u32 = 1;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{Citation, Passage, RetrievedPassages, Stage, StageName};
 use serde::{Deserialize, Serialize};
 
-use super::prompt_records::InvalidRecord;
+use super::InvalidRecord;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StageRecord {
