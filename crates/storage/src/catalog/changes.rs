@@ -84,34 +84,34 @@ impl RevisionWindow<'_> {
 
     /// Adds all chunks of the documents that were put in these revisions, with the vectors that they have now.
     fn add_documents(&self, added: &mut Vec<IndexedChunk>) -> rusqlite::Result<()> {
-        let mut put = self.db.prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM documents
+        self.add(
+            added,
+            "documents
              CROSS JOIN chunks ON chunks.document = documents.number
              LEFT JOIN vectors ON vectors.chunk = chunks.number AND vectors.model = ?1
              WHERE documents.revision > ?2 AND documents.revision <= ?3
-             ORDER BY documents.revision"
-        ))?;
-        let mut texts = DocumentTexts::new(self.db);
-        let mut rows = put.query(params![self.model, self.after, self.last])?;
-        while let Some(row) = rows.next()? {
-            added.push(indexed_chunk(row, &mut texts)?);
-        }
-        Ok(())
+             ORDER BY documents.revision",
+        )
     }
 
     /// Adds the chunks that got a vector in these revisions, but for those of documents that were put in them:
     /// `add_documents` adds these.
     fn add_new_vectors(&self, added: &mut Vec<IndexedChunk>) -> rusqlite::Result<()> {
-        let mut embedded = self.db.prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM vectors
+        self.add(
+            added,
+            "vectors
              CROSS JOIN chunks ON chunks.number = vectors.chunk
              CROSS JOIN documents ON documents.number = chunks.document
              WHERE vectors.model = ?1 AND vectors.revision > ?2 AND vectors.revision <= ?3
                AND documents.revision <= ?2
-             ORDER BY vectors.revision"
-        ))?;
+             ORDER BY vectors.revision",
+        )
+    }
+
+    fn add(&self, added: &mut Vec<IndexedChunk>, from: &str) -> rusqlite::Result<()> {
+        let mut chunks = self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM {from}"))?;
         let mut texts = DocumentTexts::new(self.db);
-        let mut rows = embedded.query(params![self.model, self.after, self.last])?;
+        let mut rows = chunks.query(params![self.model, self.after, self.last])?;
         while let Some(row) = rows.next()? {
             added.push(indexed_chunk(row, &mut texts)?);
         }

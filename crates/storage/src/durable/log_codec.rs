@@ -8,6 +8,7 @@ mod accepted_record;
 mod ended_record;
 mod generation_records;
 mod retrieval_records;
+mod stored_enum;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use domain::{CancelReason, EndCause, Ended, Failure, FailureKind, FinishReason, Outcome};
 use serde::{Deserialize, Serialize};
 
+use super::stored_enum::stored_enum;
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct EndedRecord {
     outcome: OutcomeRecord,
@@ -20,35 +22,14 @@ enum OutcomeRecord {
     Failed { kind: KindRecord, message: String, retry_after_ms: Option<u64> },
 }
 
-/// Defines the stored form of a domain enum without data: its variants in snake case.
-macro_rules! stored_as {
-    ($record:ident is $kind:ty { $($name:ident = $value:pat => $domain:expr),+ $(,)? }) => {
-        #[derive(Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        enum $record { $($name),+ }
-
-        impl From<$kind> for $record {
-            fn from(value: $kind) -> Self {
-                match value { $($value => Self::$name),+ }
-            }
-        }
-
-        impl From<$record> for $kind {
-            fn from(record: $record) -> Self {
-                match record { $($record::$name => $domain),+ }
-            }
-        }
-    };
-}
-
-stored_as! { FinishRecord is FinishReason {
+stored_enum! { FinishRecord is FinishReason {
     Stop = FinishReason::Stop => FinishReason::Stop,
     Length = FinishReason::Length => FinishReason::Length,
     ToolCalls = FinishReason::ToolCalls => FinishReason::ToolCalls,
     Filtered = FinishReason::Filtered => FinishReason::Filtered,
 } }
 
-stored_as! { CauseRecord is EndCause {
+stored_enum! { CauseRecord is EndCause {
     Model = EndCause::Model => EndCause::Model,
     Limit = EndCause::Limit => EndCause::Limit,
     Client = EndCause::Client(CancelReason::UserInitiated) => EndCause::Client(CancelReason::UserInitiated),
@@ -62,7 +43,7 @@ stored_as! { CauseRecord is EndCause {
     Bug = EndCause::Bug => EndCause::Bug,
 } }
 
-stored_as! { KindRecord is FailureKind {
+stored_enum! { KindRecord is FailureKind {
     Unavailable = FailureKind::Unavailable => FailureKind::Unavailable,
     Refused = FailureKind::Refused => FailureKind::Refused,
     SilentAtStart = FailureKind::SilentAtStart => FailureKind::SilentAtStart,

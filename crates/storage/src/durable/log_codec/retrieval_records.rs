@@ -7,6 +7,7 @@ use domain::{Citation, Passage, RetrievedPassages, Stage, StageName};
 use serde::{Deserialize, Serialize};
 
 use super::InvalidRecord;
+use super::stored_enum::stored_enum;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StageRecord {
@@ -22,13 +23,11 @@ struct StageEndRecord {
     micros: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum StageNameRecord {
-    Rewriting,
-    Retrieval,
-    Reranking,
-}
+stored_enum! { StageNameRecord is StageName {
+    Rewriting = StageName::Rewriting => StageName::Rewriting,
+    Retrieval = StageName::Retrieval => StageName::Retrieval,
+    Reranking = StageName::Reranking => StageName::Reranking,
+} }
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct PassagesRecord {
@@ -86,26 +85,6 @@ impl From<StageRecord> for Stage {
             Some(StageEndRecord { count, micros }) => {
                 Self::Ended { name, count, took: Duration::from_micros(micros) }
             }
-        }
-    }
-}
-
-impl From<StageName> for StageNameRecord {
-    fn from(name: StageName) -> Self {
-        match name {
-            StageName::Rewriting => Self::Rewriting,
-            StageName::Retrieval => Self::Retrieval,
-            StageName::Reranking => Self::Reranking,
-        }
-    }
-}
-
-impl From<StageNameRecord> for StageName {
-    fn from(record: StageNameRecord) -> Self {
-        match record {
-            StageNameRecord::Rewriting => Self::Rewriting,
-            StageNameRecord::Retrieval => Self::Retrieval,
-            StageNameRecord::Reranking => Self::Reranking,
         }
     }
 }
