@@ -102,10 +102,10 @@ impl Chunk {
 /// What a chunk of prose is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkKind {
-    /// All text below a top-level heading.
+    /// The text below a top-level heading, up to its first subheading.
     Section,
-    /// All text below a deeper heading.
+    /// The text below a deeper heading, up to the next heading.
     Subsection,
-    /// Some paragraphs of a section or subsection.
+    /// Paragraphs of a section that is too large, or of a text without headings.
     ParagraphGroup,
 }

@@ -1,9 +1,8 @@
 //! Splits a document into chunks, the unit of storage, embedding and search.
 //!
-//! With the strategy `structure`, a document is [split](split) at its headings and definitions, and parts that
-//! exceed the budget at weaker and weaker [boundaries]; pieces that are too small are [merged](merge) with a
-//! neighbour; the result is [annotated](annotate) with headings, lines and context. The chunks cover the document
-//! in order, without gaps and without overlap.
+//! With the strategy `structure`, `split` splits a document at its headings and definitions, and parts that exceed
+//! the budget at weaker and weaker `boundaries`; `merge` joins pieces that are too small with a neighbour; `annotate`
+//! adds headings, lines and context. The chunks cover the document in order, without gaps and without overlap.
 
 mod annotate;
 mod boundaries;

@@ -4,7 +4,7 @@
 //! 1. [`sources`] lists and reads the files of a folder or of a repository at one commit.
 //! 2. [`media`] decides from the path and the first line what a file is; bytes that are not UTF-8 text are
 //!    rejected.
-//! 3. [`parse`] finds the structure: headings of Markdown, definitions of code by a tree-sitter grammar.
+//! 3. [`parse()`] finds the structure: headings of Markdown, definitions of code by a tree-sitter grammar.
 //! 4. [`chunk`] splits the text along that structure into chunks that fit the embedding model.
 //! 5. [`names`] derives title, module, tags and the route on a Docusaurus site.
 //! 6. [`Pipeline`] runs these steps, stores the documents in the catalog and embeds their chunks.

@@ -1,4 +1,20 @@
-//! The fake model server, as tests hold it.
+//! A fake model server over HTTP.
+//!
+//! [`routes`] decodes a request of either [API](api) and records it. The model's name is an answer's [`script`];
+//! [`answer_body`] renders the [`answer_text`] by it, write by write, in the frames of [`openai`] or [`ollama`], and
+//! [`embeddings`] answers with [`vectors`].
+
+mod answer_body;
+mod answer_text;
+mod api;
+mod embeddings;
+mod flush_socket;
+mod ollama;
+mod openai;
+mod recorded;
+mod routes;
+mod script;
+mod vectors;
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,80 +23,91 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::routes::{Fake, router, until_stopped};
-use crate::seen::{Requests, Seen};
-use crate::socket::{Flushes, Sockets};
+pub use answer_text::{fake_text, fake_token};
+use flush_socket::{FlushListener, FlushSignal};
+use recorded::RequestLog;
+pub use recorded::{RecordedRequest, RequestEnding};
+use routes::{ServerState, router, until_stopped};
+pub use script::model_name_grammar;
+pub use vectors::fake_vector;
 
-/// A model server that runs as long as this value lives. It speaks OpenAI (base address `/v1`) and
-/// Ollama, answers for any model, and misbehaves as the model's name says; see [`crate::grammar`].
+/// A model server that runs as long as this value lives.
 ///
-/// It uses real sockets, so tests that pause tokio's clock want [`crate::ScriptedProvider`] instead.
+/// It speaks the APIs of OpenAI (base address `/v1`) and Ollama, answers for any model name, and shows the
+/// faults that the name asks for: see [`model_name_grammar`]. It records every request.
+///
+/// It uses real sockets, so tests that pause tokio's clock use [`crate::ManualProvider`] instead.
 pub struct FakeModel {
     url: String,
-    requests: Requests,
+    requests: RequestLog,
     /// Dropping it stops the server.
     running: watch::Sender<()>,
     serving: JoinHandle<()>,
 }
 
 impl FakeModel {
-    /// Starts one on a free port of this machine.
+    /// Starts a server on a free port of this machine.
     pub async fn start() -> Self {
         Self::start_with([]).await
     }
 
-    /// Starts one that lists these models too.
+    /// Starts a server that also lists these models.
     pub async fn start_with<'a>(models: impl IntoIterator<Item = &'a str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("this machine has a free port");
         let models = models.into_iter().map(str::to_owned).collect();
         Self::serve(listener, models).expect("a bound listener has an address")
     }
 
-    /// Serves on this listener, and lists these models too.
+    /// Serves on this listener, and also lists these models.
     pub fn serve(listener: TcpListener, models: Vec<String>) -> io::Result<Self> {
         let url = format!("http://{}", listener.local_addr()?);
         let (running, stopped) = watch::channel(());
-        let requests = Requests::default();
-        let fake = Fake { requests: requests.clone(), models: models.into(), stopped: stopped.clone() };
+        let requests = RequestLog::default();
+        let state =
+            ServerState { requests: requests.clone(), models: models.into(), stopped: stopped.clone() };
         let serving = tokio::spawn(async move {
-            let service = router(fake).into_make_service_with_connect_info::<Flushes>();
+            let service = router(state).into_make_service_with_connect_info::<FlushSignal>();
             let stop = until_stopped(stopped);
-            let served = axum::serve(Sockets(listener), service).with_graceful_shutdown(stop).await;
+            let served = axum::serve(FlushListener(listener), service).with_graceful_shutdown(stop).await;
             served.expect("serving never ends with an error");
         });
         Ok(Self { url, requests, running, serving })
     }
 
-    /// Its address, such as `http://127.0.0.1:40123`.
+    /// The address, such as `http://127.0.0.1:40123`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Every request it saw, the newest last; of very many only the newest.
-    pub fn requests(&self) -> Vec<Seen> {
-        self.requests.look(|requests| requests.iter().cloned().collect())
+    /// The recorded requests, the newest last; at most the newest 10,000.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.read(|requests| requests.iter().cloned().collect())
     }
 
-    /// The requests for an answer, without those that only looked around.
-    pub fn chats(&self) -> Vec<Seen> {
-        self.requests.look(|requests| requests.iter().filter(|seen| seen.is_chat()).cloned().collect())
+    /// The recorded chat requests, without those for models and versions.
+    pub fn chats(&self) -> Vec<RecordedRequest> {
+        self.requests.read(|requests| requests.iter().filter(|request| request.is_chat()).cloned().collect())
     }
 
-    /// The requests for vectors.
-    pub fn embeddings(&self) -> Vec<Seen> {
-        self.requests.look(|requests| requests.iter().filter(|seen| seen.is_embedding()).cloned().collect())
+    /// The recorded embedding requests.
+    pub fn embeddings(&self) -> Vec<RecordedRequest> {
+        self.requests
+            .read(|requests| requests.iter().filter(|request| request.is_embedding()).cloned().collect())
     }
 
-    /// Waits until the requests meet the condition, and returns them.
+    /// Waits until the recorded requests meet the condition, and returns them.
     ///
     /// # Panics
-    /// If they don't within ten seconds; the message shows them.
+    /// If they do not within 60 seconds. The message shows the newest requests.
     #[track_caller]
-    pub fn wait_until(&self, condition: impl Fn(&VecDeque<Seen>) -> bool) -> impl Future<Output = Vec<Seen>> {
+    pub fn wait_until(
+        &self,
+        condition: impl Fn(&VecDeque<RecordedRequest>) -> bool,
+    ) -> impl Future<Output = Vec<RecordedRequest>> {
         self.requests.wait_until(condition)
     }
 
-    /// Stops it: running answers break off, and when this returns nobody listens any more.
+    /// Stops the server: running answers break off. When this returns, the port is closed.
     pub async fn stop(self) {
         drop(self.running);
         self.serving.await.expect("serving does not panic");

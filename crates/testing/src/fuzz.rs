@@ -1,5 +1,5 @@
-//! Fuzzing: inputs that are nearly right, made of right ones, for parsers that must take or refuse anything. Some
-//! hundred inputs, the same every time; with `WELLSPRING_SOAK` a minute of ever new ones. What fails is shrunk.
+//! Mutation fuzzing for parsers that must accept or reject any input. A run has 300 deterministic inputs;
+//! with `WELLSPRING_SOAK` it tries random ones for a minute. A failing input is shrunk.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use proptest::strategy::{Just, Strategy};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use proptest::{prop_oneof, test_runner};
 
-/// Inputs that are tried each time.
-const SHARE: u32 = 300;
+/// Inputs of one run.
+const CASES: u32 = 300;
 
 /// How long a soak goes on for one parser.
-const SOAK: Duration = Duration::from_secs(60);
+const SOAK_TIME: Duration = Duration::from_secs(60);
 
-/// No parser takes so long for an input, however busy the machine is.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Maximum time of a parser for one input, also on a busy machine.
+const MAX_CASE_TIME: Duration = Duration::from_secs(10);
 
-/// Changes of one input.
-const EDITS: usize = 12;
+/// Maximum edits of one input.
+const MAX_EDITS: usize = 12;
 
-/// The longest piece that an edit takes away, or takes twice.
-const PIECE: usize = 64;
+/// Maximum bytes that an edit deletes or repeats.
+const MAX_EDIT_BYTES: usize = 64;
 
-/// Gives `check` inputs that are made of `seeds`, with `words` that mean something to the parser strewn in. It must
-/// not panic, and must come back soon.
+/// Calls `check` with mutations of `seeds`, into which `words` that are special to the parser are inserted.
+/// `check` must not panic and must return within ten seconds.
 ///
 /// # Panics
-/// If it does, with the shortest input that was found.
+/// If it does not. The message has the shortest failing input that was found.
 pub fn fuzz(seeds: &[&[u8]], words: &[&str], check: impl Fn(&[u8])) {
     let inputs = inputs(seeds, words);
     let try_all = |mut runner: TestRunner| {
@@ -38,26 +38,26 @@ pub fn fuzz(seeds: &[&[u8]], words: &[&str], check: impl Fn(&[u8])) {
             let began = Instant::now();
             check(&input);
             let took = began.elapsed();
-            if took < LONGEST { Ok(()) } else { Err(TestCaseError::fail(format!("it took {took:?}"))) }
+            if took < MAX_CASE_TIME { Ok(()) } else { Err(TestCaseError::fail(format!("it took {took:?}"))) }
         });
         if let Err(test_runner::TestError::Fail(reason, input)) = ended {
             panic!("{reason}\nthe input: {:?}", String::from_utf8_lossy(&input));
         }
     };
-    let config = Config { cases: SHARE, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     if env::var_os("WELLSPRING_SOAK").is_none() {
         try_all(TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)));
         return;
     }
     let (began, mut tried) = (Instant::now(), 0);
-    while began.elapsed() < SOAK {
+    while began.elapsed() < SOAK_TIME {
         try_all(TestRunner::new(config.clone()));
-        tried += SHARE;
+        tried += CASES;
     }
     println!("{tried} inputs in {:?}", began.elapsed());
 }
 
-/// The same for a parser of texts; what is no UTF-8 any more comes with replacement characters.
+/// Calls `check` with mutated texts. Bytes that are not UTF-8 become replacement characters.
 ///
 /// # Panics
 /// As [`fuzz`] does.
@@ -66,22 +66,22 @@ pub fn fuzz_text(seeds: &[&str], words: &[&str], check: impl Fn(&str)) {
     fuzz(&seeds, words, |input| check(&String::from_utf8_lossy(input)));
 }
 
-/// What is done to an input, at a place in it.
+/// A mutation at a position of the input.
 #[derive(Clone, Debug)]
 enum Edit {
     Overwrite(u8),
     Insert(Vec<u8>),
-    TakeAway(usize),
+    Delete(usize),
     Repeat(usize),
-    /// From here on it is another seed, from there on.
-    GoOnAs(Vec<u8>, Index),
-    End,
+    /// Continues with the rest of another seed, from a position of it.
+    SpliceSeed(Vec<u8>, Index),
+    Truncate,
 }
 
 fn inputs(seeds: &[&[u8]], words: &[&str]) -> impl Strategy<Value = Vec<u8>> + use<> {
     let owned: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_vec()).collect();
     let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-    // What has been too much for many a parser.
+    // Inputs that often break parsers.
     let usual = [
         "",
         "\0",
@@ -100,12 +100,12 @@ fn inputs(seeds: &[&[u8]], words: &[&str]) -> impl Strategy<Value = Vec<u8>> + u
         3 => any::<u8>().prop_map(Edit::Overwrite),
         4 => select(words).prop_map(Edit::Insert),
         1 => vec(any::<u8>(), 1..8).prop_map(Edit::Insert),
-        2 => (1..PIECE).prop_map(Edit::TakeAway),
-        2 => (1..PIECE).prop_map(Edit::Repeat),
-        1 => (select(owned.clone()), any::<Index>()).prop_map(|(seed, from)| Edit::GoOnAs(seed, from)),
-        1 => Just(Edit::End),
+        2 => (1..MAX_EDIT_BYTES).prop_map(Edit::Delete),
+        2 => (1..MAX_EDIT_BYTES).prop_map(Edit::Repeat),
+        1 => (select(owned.clone()), any::<Index>()).prop_map(|(seed, from)| Edit::SpliceSeed(seed, from)),
+        1 => Just(Edit::Truncate),
     ];
-    (select(owned), vec((any::<Index>(), edit), 0..EDITS)).prop_map(|(mut input, edits)| {
+    (select(owned), vec((any::<Index>(), edit), 0..MAX_EDITS)).prop_map(|(mut input, edits)| {
         edits.iter().for_each(|(place, edit)| edit.apply(&mut input, place));
         input
     })
@@ -118,16 +118,16 @@ impl Edit {
         match self {
             Self::Overwrite(byte) => input.get_mut(at).into_iter().for_each(|old| *old = *byte),
             Self::Insert(bytes) => drop(input.splice(at..at, bytes.iter().copied())),
-            Self::TakeAway(length) => drop(input.drain(piece(*length, input))),
+            Self::Delete(length) => drop(input.drain(piece(*length, input))),
             Self::Repeat(length) => {
                 let piece = input[piece(*length, input)].to_vec();
                 drop(input.splice(at..at, piece));
             }
-            Self::GoOnAs(seed, from) => {
+            Self::SpliceSeed(seed, from) => {
                 input.truncate(at);
                 input.extend(&seed[from.index(seed.len() + 1)..]);
             }
-            Self::End => input.truncate(at),
+            Self::Truncate => input.truncate(at),
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_are_many_and_the_same_every_time() {
+    fn inputs_are_diverse_and_deterministic() {
         let tried = || {
             let inputs = RefCell::new(BTreeSet::new());
             fuzz(&[b"one, two", b"{}"], &["three"], |input| {
@@ -158,10 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_parser_cannot_bear_is_found_and_told() {
+    fn a_failing_input_is_found_and_shown() {
         let found =
             catch_unwind(|| fuzz_text(&["a,b,c"], &["\u{1}"], |text| assert!(!text.contains('\u{1}'))));
-        let told = *found.unwrap_err().downcast::<String>().expect("a text");
-        assert!(told.contains("the input: ") && told.contains("\\u{1}"), "{told}");
+        let message = *found.unwrap_err().downcast::<String>().expect("a text");
+        assert!(message.contains("the input: ") && message.contains("\\u{1}"), "{message}");
     }
 }

@@ -1,7 +1,7 @@
 //! `wellspring ask`: in the process, and through a server.
 
 use serde_json::Value;
-use testing::{Ending, FakeModel};
+use testing::{FakeModel, RequestEnding};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Child;
@@ -208,7 +208,7 @@ async fn check_that_it_ended(mut asking: Child, code: i32, fake: &FakeModel) {
     let mut err = String::new();
     asking.stderr.take().expect("it is piped").read_to_string(&mut err).await.expect("UTF-8");
     assert_eq!(err, "");
-    let closed = |seen: &testing::Seen| seen.is_chat() && seen.ending == Ending::Closed;
+    let closed = |seen: &testing::RecordedRequest| seen.is_chat() && seen.ending == RequestEnding::Closed;
     fake.wait_until(|requests| requests.iter().any(closed)).await;
 }
 
@@ -306,7 +306,7 @@ async fn on_a_terminal_ctrl_c_cancels_the_answer_and_ctrl_d_ends_the_conversatio
     assert_eq!(status.code(), Some(0));
     let chats = fake.chats();
     assert_eq!(chats.len(), 2);
-    assert!(chats.iter().all(|chat| chat.ending == Ending::Closed), "each answer was cancelled");
+    assert!(chats.iter().all(|chat| chat.ending == RequestEnding::Closed), "each answer was cancelled");
     let messages = chats[1].body["messages"].to_string();
     assert!(messages.contains("Why?") && messages.contains("word3"), "what was said so far is remembered");
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testing::{BlackHole, FakeModel};
+use testing::{FakeModel, HangingServer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -174,7 +174,7 @@ async fn a_provider_that_is_gone_holds_nobody_up_longer_than_it_takes_to_connect
     world.recovers(OPEN).await;
 
     first.stop().await;
-    let hole = BlackHole::open(address).await.unwrap();
+    let hole = HangingServer::open(address).await.unwrap();
     assert!(world.go_on(a_while()).await.iter().all(|asked| asked.by == "spare"));
     assert!(world.breaker_is_open().await);
     drop(hole);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testing::{Ending, FakeModel};
+use testing::{FakeModel, RequestEnding};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -44,7 +44,7 @@ async fn check_that_it_stops_on(signal: &str) {
     let ready = get(&server, "/health/ready").await.map(|response| response.status);
     assert!(ready.as_ref().is_ok_and(|status| *status == 503) || ready.is_err(), "{ready:?}");
     check_end(server).await;
-    fake.wait_until(|requests| requests.iter().all(|seen| seen.ending != Ending::Running)).await;
+    fake.wait_until(|requests| requests.iter().all(|seen| seen.ending != RequestEnding::Running)).await;
 }
 
 #[tokio::test]

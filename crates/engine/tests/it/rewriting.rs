@@ -7,7 +7,7 @@ use domain::{
     Ask, Event, Failure, FailureKind, ModelEvent, OnDisconnect, SearchScope, Stage, StageName, Step, Usage,
 };
 use engine::{AnswerSettings, RewriteMode};
-use testing::{ScriptedCall, ScriptedRetriever, passage};
+use testing::{ManualCall, ScriptedRetriever, passage};
 use tokio::time::Instant;
 
 use crate::world::{Store, World, answering, ask, limits, read_all, text_of};
@@ -134,7 +134,7 @@ async fn nothing_is_rewritten_where_that_would_not_help() {
 }
 
 /// What is looked for when the model is to rewrite, and the test plays it.
-async fn rewritten_by(play: impl FnOnce(ScriptedCall)) -> Told {
+async fn rewritten_by(play: impl FnOnce(ManualCall)) -> Told {
     let retriever = Arc::new(finding());
     let behaviour = AnswerSettings { rewrite_mode: RewriteMode::Model, ..answering() };
     let mut world = World::answering(Store::memory().finding(&retriever), limits(), behaviour);
@@ -176,12 +176,12 @@ async fn the_model_may_rewrite_in_a_round_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn where_the_model_does_not_rewrite_the_rule_does() {
-    let fails = |round: ScriptedCall| round.fail(Failure::new(FailureKind::Died, "as the test says"));
-    let echoes = |round: ScriptedCall| {
+    let fails = |round: ManualCall| round.fail(Failure::new(FailureKind::Died, "as the test says"));
+    let echoes = |round: ManualCall| {
         round.text(SECOND);
         round.finish();
     };
-    let is_silent = |round: ScriptedCall| drop(round);
+    let is_silent = |round: ManualCall| drop(round);
     for told in [rewritten_by(fails).await, rewritten_by(echoes).await, rewritten_by(is_silent).await] {
         assert_eq!((told.query.as_str(), told.rewritten()), (REWRITTEN, Some(REWRITTEN)));
     }

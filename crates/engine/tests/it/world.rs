@@ -12,7 +12,7 @@ use domain::{
 };
 use engine::{AnswerSettings, Engine, Limits, Ports, Providers, Reader, RewriteMode};
 use storage::{MemoryLimits, MemoryStore};
-use testing::{PausedClock, ScriptedCalls, ScriptedProvider, ScriptedRetriever};
+use testing::{ManualCalls, ManualProvider, PausedClock, ScriptedRetriever};
 
 /// Times end on odd milliseconds, so that no two deadlines of a test fall together by accident.
 pub(crate) const RESUME: Duration = Duration::from_millis(15_007);
@@ -48,7 +48,7 @@ impl Store {
 
 pub(crate) struct World {
     pub(crate) engine: Engine,
-    pub(crate) calls: ScriptedCalls,
+    pub(crate) calls: ManualCalls,
     pub(crate) who: Principal,
 }
 
@@ -94,7 +94,7 @@ impl World {
     }
 
     fn made(clock: PausedClock, store: Store, limits: Limits, answering: AnswerSettings) -> Self {
-        let (provider, calls) = ScriptedProvider::new("local", "scripted");
+        let (provider, calls) = ManualProvider::new("local", "scripted");
         let provider: Arc<dyn Provider> = Arc::new(provider);
         let providers = Providers::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);
         let ports = Ports {

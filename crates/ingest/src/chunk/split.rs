@@ -76,11 +76,11 @@ struct Span {
 impl Splitter<'_> {
     /// The document, split at the parts that always become separate chunks.
     fn parts(&self) -> Vec<Span> {
-        let min_split_level = self.outline.min_split_level();
+        let deepest_separate_level = self.outline.deepest_separate_level();
         let mut spans = Vec::new();
         let mut start = 0;
         let mut boundary = Boundary::Part(0);
-        for part in self.outline.parts.iter().filter(|part| part.level <= min_split_level) {
+        for part in self.outline.parts.iter().filter(|part| part.level <= deepest_separate_level) {
             if part.start > start {
                 spans.push(self.measure(start..part.start, boundary, true, 0));
             }

@@ -89,7 +89,7 @@ impl Outline {
 
     /// The deepest level of parts that become separate chunks unless they are too small. Deeper parts are
     /// split only if the part around them is too large.
-    pub(crate) fn min_split_level(&self) -> u8 {
+    pub(crate) fn deepest_separate_level(&self) -> u8 {
         match self.kind {
             TextKind::Prose => u8::MAX,
             TextKind::Code | TextKind::Lines => 0,

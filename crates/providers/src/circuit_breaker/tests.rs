@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use domain::{FailureKind, ModelEvent};
-use testing::{Mood, MoodyProvider};
+use testing::{Behaviour, SwitchableProvider};
 use tokio::time::{advance, timeout};
 
 use super::*;
@@ -14,13 +14,13 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn breaker(mood: Mood) -> (Arc<MoodyProvider>, Arc<CircuitBreaker>) {
-    let provider = MoodyProvider::new("remote", mood);
+fn breaker(behaviour: Behaviour) -> (Arc<SwitchableProvider>, Arc<CircuitBreaker>) {
+    let provider = SwitchableProvider::new("remote", behaviour);
     (provider.clone(), Arc::new(CircuitBreaker::new(provider, BreakerRules::default(), SILENCE)))
 }
 
-fn failing(kind: FailureKind) -> Mood {
-    Mood::fails(Failure::new(kind, "it said no"))
+fn failing(kind: FailureKind) -> Behaviour {
+    Behaviour::fails(Failure::new(kind, "it said no"))
 }
 
 async fn ask(breaker: &CircuitBreaker) -> Result<(), Failure> {
@@ -31,9 +31,9 @@ async fn ask(breaker: &CircuitBreaker) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether five requests in this mood open a breaker.
-async fn opens(mood: Mood) -> bool {
-    let (provider, breaker) = breaker(mood);
+/// Whether five requests in this behaviour open a breaker.
+async fn opens(behaviour: Behaviour) -> bool {
+    let (provider, breaker) = breaker(behaviour);
     for _ in 0..5 {
         let _ = ask(&breaker).await;
     }
@@ -41,7 +41,7 @@ async fn opens(mood: Mood) -> bool {
     breaker.status().breaker_open
 }
 
-async fn open_breaker() -> (Arc<MoodyProvider>, Arc<CircuitBreaker>) {
+async fn open_breaker() -> (Arc<SwitchableProvider>, Arc<CircuitBreaker>) {
     let (provider, breaker) = breaker(failing(FailureKind::Unavailable));
     for _ in 0..5 {
         assert_eq!(ask(&breaker).await.unwrap_err().message, "it said no");
@@ -60,14 +60,14 @@ async fn an_open_breaker_fails_requests_at_once() {
     let expected = "not asked because it failed too often; next attempt in 27 s (last failure: it said no)";
     assert_eq!(failure.message, expected);
     assert_eq!(breaker.health().await, Err(failure));
-    assert_eq!(provider.looks(), 0);
+    assert_eq!(provider.health_checks(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_fail_at_once_while_a_probe_runs() {
     let (provider, breaker) = open_breaker().await;
     advance(seconds(30)).await;
-    provider.set(Mood::answers().after(seconds(2)));
+    provider.switch_to(Behaviour::answers().delayed(seconds(2)));
     let mut probe = breaker.stream(Arc::new(Request::default()));
     assert!(matches!(probe.next().await, Some(Ok(ModelEvent::Started(_)))));
     let failure = ask(&breaker).await.unwrap_err();
@@ -93,21 +93,21 @@ async fn only_failures_of_the_provider_count() {
         (FailureKind::Internal, false),
     ] {
         assert_eq!(opens(failing(kind)).await, counts, "{kind:?}");
-        assert_eq!(opens(failing(kind).midway()).await, counts, "{kind:?} midway");
+        assert_eq!(opens(failing(kind).after_first_token()).await, counts, "{kind:?} midway");
     }
-    assert!(!opens(Mood::empty()).await);
-    assert!(!opens(Mood::answers()).await);
-    assert!(opens(Mood::breaks_off().midway()).await);
-    assert!(!opens(Mood::breaks_off()).await, "it is empty");
+    assert!(!opens(Behaviour::empty()).await);
+    assert!(!opens(Behaviour::answers()).await);
+    assert!(opens(Behaviour::breaks_off().after_first_token()).await);
+    assert!(!opens(Behaviour::breaks_off()).await, "it is empty");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_answer_does_not_count() {
     let fails = || failing(FailureKind::Unavailable);
     let (provider, breaker) = breaker(fails());
-    for mood in [fails(), fails(), fails(), fails(), Mood::empty(), fails()] {
+    for behaviour in [fails(), fails(), fails(), fails(), Behaviour::empty(), fails()] {
         assert!(breaker.status().takes_requests());
-        provider.set(mood);
+        provider.switch_to(behaviour);
         let _ = ask(&breaker).await;
     }
     assert!(breaker.status().breaker_open, "the empty answer does not interrupt the row");
@@ -115,8 +115,12 @@ async fn an_empty_answer_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_disconnects_does_not_count() {
-    for mood in [Mood::silent(), Mood::silent().midway(), failing(FailureKind::Died).after(seconds(5))] {
-        let (provider, breaker) = breaker(mood);
+    for behaviour in [
+        Behaviour::silent(),
+        Behaviour::silent().after_first_token(),
+        failing(FailureKind::Died).delayed(seconds(5)),
+    ] {
+        let (provider, breaker) = breaker(behaviour);
         for _ in 0..50 {
             let answer = breaker.stream(Arc::new(Request::default()));
             let disconnected = timeout(seconds(4), answer.for_each(|_| async {})).await;
@@ -131,16 +135,16 @@ async fn a_client_that_disconnects_does_not_count() {
 async fn after_a_dropped_probe_the_next_request_is_the_probe() {
     let (provider, breaker) = open_breaker().await;
     advance(seconds(30)).await;
-    provider.set(Mood::silent());
+    provider.switch_to(Behaviour::silent());
     drop(breaker.stream(Arc::new(Request::default())));
-    provider.set(Mood::answers());
+    provider.switch_to(Behaviour::answers());
     ask(&breaker).await.unwrap();
     assert!(!breaker.status().breaker_open);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_first_token_timeout_counts() {
-    let (_, breaker) = breaker(Mood::silent());
+    let (_, breaker) = breaker(Behaviour::silent());
     let fallback = FallbackProvider::new(vec![breaker.clone()], SILENCE.first_token);
     for _ in 0..5 {
         assert!(breaker.status().takes_requests());
@@ -154,7 +158,7 @@ async fn a_first_token_timeout_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stall_timeout_counts() {
-    let (_, breaker) = breaker(Mood::silent().midway());
+    let (_, breaker) = breaker(Behaviour::silent().after_first_token());
     for _ in 0..5 {
         let mut answer = breaker.stream(Arc::new(Request::default()));
         while timeout(SILENCE.stall, answer.next()).await.is_ok() {}
@@ -168,9 +172,9 @@ async fn a_stall_timeout_counts() {
 async fn a_retry_after_of_the_server_is_respected() {
     let busy =
         Failure { retry_after: Some(seconds(7)), ..Failure::new(FailureKind::Unavailable, "answered 429") };
-    let (provider, breaker) = breaker(Mood::fails(busy.clone()));
+    let (provider, breaker) = breaker(Behaviour::fails(busy.clone()));
     assert_eq!(ask(&breaker).await, Err(busy));
-    provider.set(Mood::answers());
+    provider.switch_to(Behaviour::answers());
     advance(seconds(2)).await;
     let failure = ask(&breaker).await.unwrap_err();
     assert_eq!(failure.retry_after, Some(seconds(5)));
@@ -187,7 +191,7 @@ async fn a_retry_after_of_the_server_is_respected() {
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_does_not_block_later_requests() {
     let full = Failure { retry_after: Some(seconds(5)), ..Failure::new(FailureKind::Overloaded, "full") };
-    let (provider, breaker) = breaker(Mood::fails(full.clone()));
+    let (provider, breaker) = breaker(Behaviour::fails(full.clone()));
     for _ in 0..50 {
         assert_eq!(ask(&breaker).await, Err(full.clone()));
     }
@@ -198,7 +202,7 @@ async fn a_full_queue_does_not_block_later_requests() {
 async fn a_fallback_skips_a_provider_whose_breaker_is_open() {
     let (provider, breaker) = open_breaker().await;
     let fallback = FallbackProvider::new(
-        vec![breaker, MoodyProvider::new("spare", Mood::answers())],
+        vec![breaker, SwitchableProvider::new("spare", Behaviour::answers())],
         SILENCE.first_token,
     );
     let answer: Vec<_> = fallback.stream(Arc::new(Request::default())).map(Result::unwrap).collect().await;

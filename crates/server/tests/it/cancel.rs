@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::json;
-use testing::{Ending, fake_text};
+use testing::{RequestEnding, fake_text};
 use tokio::sync::Barrier;
 
 use crate::client::Call;
@@ -33,8 +33,9 @@ async fn a_cancelled_prompt_ends_with_a_done_that_says_so() {
             assert_eq!(world.look_at_session(&session).await["status"], "active");
             world.ask(&session).await.tokens(5).await;
         }
-        let calls =
-            world.fake.wait_until(|seen| seen.iter().step_by(2).all(|seen| seen.ending == Ending::Closed));
+        let calls = world
+            .fake
+            .wait_until(|seen| seen.iter().step_by(2).all(|seen| seen.ending == RequestEnding::Closed));
         assert_eq!(calls.await.len(), 8);
     }
 }
@@ -50,7 +51,7 @@ async fn a_prompt_may_be_cancelled_before_its_first_token() {
         let answer = stream.all().await;
         let done = answer.done("cancelled");
         assert_eq!((&done["tokenCount"], &done["provider"]), (&json!(0), &json!("local")));
-        assert_eq!(world.until_calls_ended().await[0].ending, Ending::Closed);
+        assert_eq!(world.until_calls_ended().await[0].ending, RequestEnding::Closed);
     }
 }
 
@@ -123,7 +124,7 @@ async fn a_hundred_streams_cancelled_at_once_end_within_200_ms() {
         assert!(ended.iter().all(|ended| ended.after_answer < Duration::from_millis(200)), "{after_answer}");
         let calls = world.until_calls_ended().await;
         assert_eq!(calls.len(), STREAMS);
-        assert!(calls.iter().all(|seen| seen.ending == Ending::Closed));
+        assert!(calls.iter().all(|seen| seen.ending == RequestEnding::Closed));
     }
 }
 

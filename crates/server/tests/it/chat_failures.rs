@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{Failure, FailureKind};
 use serde_json::{Value, json};
-use testing::{ScriptedProvider, ScriptedRetriever, fake_text};
+use testing::{ManualProvider, ScriptedRetriever, fake_text};
 
 use crate::client::Call;
 use crate::harness::{Kind, Setup};
@@ -162,7 +162,7 @@ async fn what_only_a_provider_in_the_process_can_say_has_its_row_too() {
             Row { status: 500, chat: "internal_error", staged: "INTERNAL_ERROR", tokens: 0 },
         ),
     ] {
-        let (provider, mut calls) = ScriptedProvider::new("local", "scripted");
+        let (provider, mut calls) = ManualProvider::new("local", "scripted");
         let world = Setup::new().given("local", provider).retriever(pages(1)).start().await;
         let failing = tokio::spawn(async move {
             for _ in 0..3 {
@@ -176,7 +176,7 @@ async fn what_only_a_provider_in_the_process_can_say_has_its_row_too() {
 
 #[tokio::test]
 async fn a_journal_that_fails_interrupts_and_then_refuses() {
-    let (provider, mut calls) = ScriptedProvider::new("local", "scripted");
+    let (provider, mut calls) = ManualProvider::new("local", "scripted");
     let world = Setup::new().given("local", provider).retriever(pages(1)).start().await;
     let session = world.session().await;
     let asking = tokio::spawn(Call::post_json(CHAT, &json!({"query": "why?"})).send(world.address));

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::{Duration, Instant};
 
-use testing::Ending;
+use testing::RequestEnding;
 use tokio::task::JoinHandle;
 
 use crate::client::Call;
@@ -29,7 +29,7 @@ fn client(world: &World, path: &str, dialect: Dialect, session: &str) -> JoinHan
 
 /// Waits until the newest of so many calls has said three tokens.
 async fn until_the_model_speaks(world: &World, calls: usize) {
-    let speaks = |seen: &testing::Seen| seen.tokens == 3;
+    let speaks = |seen: &testing::RecordedRequest| seen.tokens == 3;
     world.fake.wait_until(|seen| seen.len() == calls && seen.back().is_some_and(speaks)).await;
     world.settle().await;
 }
@@ -44,7 +44,7 @@ async fn the_provider_sees_within_200_ms_that_the_client_has_left() {
             until_the_model_speaks(&world, calls).await;
             let left = Instant::now();
             client.abort();
-            let closed = |seen: &testing::Seen| seen.ending == Ending::Closed;
+            let closed = |seen: &testing::RecordedRequest| seen.ending == RequestEnding::Closed;
             world.fake.wait_until(|seen| seen.back().is_some_and(closed)).await;
             let after = left.elapsed();
             println!("{kind:?} {path} {dialect:?}: the provider saw it after {after:?}");

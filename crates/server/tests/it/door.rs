@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::Provider;
 use providers::FallbackProvider;
 use serde_json::json;
-use testing::{Mood, MoodyProvider};
+use testing::{Behaviour, SwitchableProvider};
 
 use crate::client::{Call, send_raw};
 use crate::deltas::{Encoding, Stream};
@@ -95,7 +95,7 @@ impl Write for LogLines {
 
 #[tokio::test]
 async fn a_handler_that_panics_is_answered_and_the_server_goes_on() {
-    let broken: Arc<dyn Provider> = MoodyProvider::new("local", Mood::panics());
+    let broken: Arc<dyn Provider> = SwitchableProvider::new("local", Behaviour::panics());
     let broken = FallbackProvider::new(vec![broken], Duration::from_secs(60));
     let world = Setup::new().given("local", broken).start().await;
     for _ in 0..2 {

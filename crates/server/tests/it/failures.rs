@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testing::{Ending, ScriptedProvider, fake_text};
+use testing::{ManualProvider, RequestEnding, fake_text};
 
 use crate::deltas::{Encoding, Transcript};
 use crate::harness::{KINDS, Kind, Setup};
@@ -57,7 +57,7 @@ async fn check_silence(setup: Setup, said: usize, tokens: u64) -> String {
     }
     let answer = check_what_is_left(&world, &session, stream.all().await).await;
     assert_eq!(answer.text(), fake_text(tokens));
-    assert_eq!(world.until_calls_ended().await[0].ending, Ending::Closed);
+    assert_eq!(world.until_calls_ended().await[0].ending, RequestEnding::Closed);
     answer.error("provider_timeout", true)["message"].as_str().expect("a message is a text").to_owned()
 }
 
@@ -235,7 +235,7 @@ async fn a_tool_call_is_an_answer_without_tokens() {
 
 #[tokio::test]
 async fn a_bug_of_ours_is_told_and_leaves_everything_free() {
-    let (provider, mut calls) = ScriptedProvider::new("local", "scripted");
+    let (provider, mut calls) = ManualProvider::new("local", "scripted");
     let setup =
         Setup::new().given("local", provider).provider("good", Kind::Ollama, "fake").order(&["local"]);
     let world = setup.limits(|limits| limits.concurrent_streams = 1).start().await;
@@ -245,7 +245,7 @@ async fn a_bug_of_ours_is_told_and_leaves_everything_free() {
 
 #[tokio::test]
 async fn a_prompt_that_loses_its_journal_is_interrupted() {
-    let (provider, mut calls) = ScriptedProvider::new("local", "scripted");
+    let (provider, mut calls) = ManualProvider::new("local", "scripted");
     let world = Setup::new().given("local", provider).start().await;
     let mut stream = world.ask(&world.session().await).await;
     let call = calls.next().await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use domain::{Failure, FailureKind};
 use providers::{BreakerRules, CircuitBreaker, HealthCheckedProvider, SilenceLimits};
 use serde_json::json;
-use testing::{BlackHole, Mood, MoodyProvider};
+use testing::{Behaviour, HangingServer, SwitchableProvider};
 
 use crate::client::Call;
 use crate::harness::{Kind, Setup};
@@ -107,7 +107,11 @@ async fn a_spare_that_nobody_asks_by_itself_makes_no_server_healthy() {
 /// A provider that fails like this, behind its breaker.
 fn failing(failure: Failure) -> CircuitBreaker {
     let patience = SilenceLimits { first_token: Duration::from_secs(60), stall: Duration::from_secs(30) };
-    CircuitBreaker::new(MoodyProvider::new("local", Mood::fails(failure)), BreakerRules::default(), patience)
+    CircuitBreaker::new(
+        SwitchableProvider::new("local", Behaviour::fails(failure)),
+        BreakerRules::default(),
+        patience,
+    )
 }
 
 #[tokio::test]
@@ -142,7 +146,7 @@ async fn a_provider_that_loads_will_be_there_and_one_that_is_left_alone_answers_
 
 #[tokio::test]
 async fn nobody_who_asks_for_health_waits_for_an_embedder_that_is_gone_without_a_word() {
-    let hole = BlackHole::open("127.0.0.1:0".parse().unwrap()).await.expect("there is a free port");
+    let hole = HangingServer::open("127.0.0.1:0".parse().unwrap()).await.expect("there is a free port");
     let world = Setup::of("fake").embedder_at(hole.address().expect("it has one")).start().await;
     for path in ["/health/ready", "/health"] {
         let health = world.get(path).await.json(200).await;
@@ -155,10 +159,11 @@ async fn nobody_who_asks_for_health_waits_for_an_embedder_that_is_gone_without_a
 
 #[tokio::test]
 async fn a_provider_that_takes_its_time_does_not_hide_how_the_others_are() {
-    let watched =
-        |name, mood| HealthCheckedProvider::new(MoodyProvider::new(name, mood), Duration::from_secs(10));
-    let slow = Mood::answers().after(Duration::from_secs(3600));
-    let setup = Setup::new().given("quick", watched("quick", Mood::answers()));
+    let watched = |name, behaviour| {
+        HealthCheckedProvider::new(SwitchableProvider::new(name, behaviour), Duration::from_secs(10))
+    };
+    let slow = Behaviour::answers().delayed(Duration::from_secs(3600));
+    let setup = Setup::new().given("quick", watched("quick", Behaviour::answers()));
     let world = setup.given("slow", watched("slow", slow)).start().await;
     let ready = world.get("/health/ready").await.json(200).await;
     let status = |name: &str| ready["services"][name]["status"].clone();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testing::{Ending, fake_text};
+use testing::{RequestEnding, fake_text};
 
 use crate::deltas::{ENCODINGS, Encoding};
 use crate::dice::soak;
@@ -50,7 +50,7 @@ async fn the_prompt_of_a_client_that_left_goes_on_for_the_resume_window() {
     time_passes(10 * SECOND).await;
     let ended = world.until_status(&prompt, "cancelled").await;
     assert_eq!(ended["tokenCount"], 3);
-    assert_eq!(world.until_calls_ended().await[0].ending, Ending::Closed);
+    assert_eq!(world.until_calls_ended().await[0].ending, RequestEnding::Closed);
     let log = world.resume(Encoding::Ndjson, &prompt, None).await.all().await;
     assert_eq!(log.text(), fake_text(3));
     log.done("cancelled");

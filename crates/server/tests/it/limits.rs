@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testing::{Ending, fake_text};
+use testing::{RequestEnding, fake_text};
 
 use crate::client::{Answer, Call};
 use crate::deltas::Encoding;
@@ -115,7 +115,7 @@ async fn an_answer_ends_at_its_bound_on_tokens() {
         assert_eq!(answer.text(), fake_text(10));
         answer.done("length");
         let calls = world.until_calls_ended().await;
-        assert_eq!(calls[0].ending, Ending::Closed);
+        assert_eq!(calls[0].ending, RequestEnding::Closed);
         let asked_for = (&calls[0].body["max_tokens"], &calls[0].body["options"]["num_predict"]);
         assert!(asked_for.0 == 10 || asked_for.1 == 10, "{:?}", calls[0].body);
     }
@@ -148,6 +148,6 @@ async fn an_answer_ends_at_its_bound_on_time() {
         } else {
             answer.error("provider_timeout", true);
         }
-        assert_eq!(world.until_calls_ended().await[0].ending, Ending::Closed);
+        assert_eq!(world.until_calls_ended().await[0].ending, RequestEnding::Closed);
     }
 }

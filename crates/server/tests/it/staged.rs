@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{Failure, FailureKind};
 use engine::Limits;
 use serde_json::{Value, json};
-use testing::{ScriptedRetriever, Seen, fake_text, fake_token, passage};
+use testing::{RecordedRequest, ScriptedRetriever, fake_text, fake_token, passage};
 
 use crate::client::Call;
 use crate::contracts::{check, verdict};
@@ -186,7 +186,7 @@ async fn a_stream_whose_model_works_without_passages_is_in_generation() {
     let world = Setup::of("fake,stall=0").retriever(irrelevant).start().await;
     let session = world.session().await;
     let _stream = world.talk(Dialect::Staged, &Dialect::Staged.body(&session)).await;
-    world.fake.wait_until(|seen| seen.iter().any(Seen::is_chat)).await;
+    world.fake.wait_until(|seen| seen.iter().any(RecordedRequest::is_chat)).await;
     let standing = world.get(&format!("{CHAT_STREAM}/{session}")).await.json(200).await;
     assert_eq!((&standing["current_stage"], &standing["token_count"]), (&json!("generation"), &json!(0)));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testing::{Ending, ScriptedProvider, fake_text};
+use testing::{ManualProvider, RequestEnding, fake_text};
 use tokio::time::Instant;
 
 use crate::client::Call;
@@ -32,7 +32,7 @@ async fn an_answer_is_its_tokens_and_one_done() {
             assert_eq!(done.get("idempotencyKey"), None);
         }
         let endings: Vec<_> = world.fake.chats().iter().map(|seen| seen.ending).collect();
-        assert_eq!(endings, [Ending::Completed; 2]);
+        assert_eq!(endings, [RequestEnding::Completed; 2]);
     }
 }
 
@@ -70,7 +70,7 @@ async fn a_burst_of_64_tokens_leaves_in_a_handful_of_writes() {
 
 #[tokio::test]
 async fn tokens_leave_one_by_one_when_the_model_is_slow() {
-    let (provider, mut calls) = ScriptedProvider::new("local", "scripted");
+    let (provider, mut calls) = ManualProvider::new("local", "scripted");
     let world = Setup::new().given("local", provider).start().await;
     for encoding in ENCODINGS {
         let mut stream = world.stream(encoding, &question(&world.session().await)).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testing::{Ending, FailingCatalog, FailingJournal, FakeModel, Seen};
+use testing::{FailingCatalog, FailingJournal, FakeModel, RecordedRequest, RequestEnding};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -120,8 +120,8 @@ impl World {
     }
 
     /// Waits until no model is being asked any more.
-    pub(crate) async fn until_calls_ended(&self) -> Vec<Seen> {
-        self.fake.wait_until(|seen| seen.iter().all(|seen| seen.ending != Ending::Running)).await
+    pub(crate) async fn until_calls_ended(&self) -> Vec<RecordedRequest> {
+        self.fake.wait_until(|seen| seen.iter().all(|seen| seen.ending != RequestEnding::Running)).await
     }
 
     /// Tells the server to stop. What it gives back waits until it has.

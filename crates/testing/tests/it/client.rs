@@ -1,14 +1,14 @@
-//! A bare HTTP client that shows each write of a body, and whether the body had a proper end.
+//! A minimal HTTP client that exposes each write of a body, and whether the body ended properly.
 
 use serde_json::{Value, json};
 use testing::FakeModel;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// The two APIs, where a test holds for both.
+/// The chat paths of both APIs.
 pub(crate) const APIS: [&str; 2] = ["/v1/chat/completions", "/api/chat"];
 
-/// A response whose head has come.
+/// A response whose headers have arrived.
 pub(crate) struct Answer {
     socket: BufReader<TcpStream>,
     pub(crate) status: u16,
@@ -23,25 +23,23 @@ pub(crate) struct Body {
     pub(crate) ended_properly: bool,
 }
 
-/// Asks a model something, with a streamed answer.
+/// Sends a chat request with a streamed answer.
 pub(crate) async fn ask(fake: &FakeModel, path: &str, model: &str) -> Answer {
     let messages = json!([{"role": "user", "content": "why does water run down?"}]);
     post(fake, path, &json!({"model": model, "stream": true, "messages": messages})).await
 }
 
-/// Asks a model something and reads the streamed answer to its end.
+/// Sends a chat request and reads the streamed answer to its end.
 pub(crate) async fn ask_all(fake: &FakeModel, path: &str, model: &str) -> Body {
     ask(fake, path, model).await.body().await
 }
 
-/// Sends a body.
 pub(crate) async fn post(fake: &FakeModel, path: &str, body: &Value) -> Answer {
     let mut socket = connect(fake).await;
     send(&mut socket, path, body).await;
     Answer::read(socket).await
 }
 
-/// Fetches a JSON.
 pub(crate) async fn get(fake: &FakeModel, path: &str) -> (u16, Value) {
     let mut socket = connect(fake).await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: fake\r\nAuthorization: Bearer secret\r\n\r\n");
@@ -77,7 +75,7 @@ impl Answer {
         lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The next write; none at the end, an error if the connection breaks off.
+    /// The next write; `None` at the end, an error if the connection breaks off.
     pub(crate) async fn next(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         let mut length = String::new();
         self.socket.read_line(&mut length).await?;
@@ -114,14 +112,14 @@ impl Body {
         serde_json::from_slice(&self.bytes()).unwrap()
     }
 
-    /// The frames' JSON texts, as they came: of server-sent events or of lines.
+    /// The JSON text of each server-sent event or line.
     pub(crate) fn frames(&self) -> Vec<String> {
         let text = String::from_utf8(self.bytes()).unwrap();
         let frames = text.lines().filter(|line| !line.is_empty() && !line.starts_with("id: "));
         frames.map(|line| line.strip_prefix("data: ").unwrap_or(line).to_owned()).collect()
     }
 
-    /// The frames, parsed; without OpenAI's `[DONE]`.
+    /// The parsed frames, without OpenAI's `[DONE]`.
     pub(crate) fn json_frames(&self) -> Vec<Value> {
         let frames = self.frames().into_iter().filter(|frame| frame != "[DONE]");
         frames.map(|frame| serde_json::from_str(&frame).unwrap()).collect()
@@ -134,7 +132,7 @@ impl Body {
     }
 }
 
-/// What a frame of either API adds to the answer.
+/// The text that a frame of either API adds to the answer.
 pub(crate) fn content<'a>(frame: &'a Value, field: &str) -> Option<&'a str> {
     frame["choices"][0]["delta"][field].as_str().or(frame["message"][field].as_str())
 }

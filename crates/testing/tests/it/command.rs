@@ -10,7 +10,7 @@ fn fake_model(arguments: &[&str]) -> Command {
     command
 }
 
-/// Ends the command even if the test fails.
+/// Kills the command even if the test fails.
 struct Running(Child);
 
 impl Drop for Running {
@@ -20,7 +20,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn it_serves_until_it_is_interrupted() {
+fn the_command_serves_until_it_is_interrupted() {
     let child = fake_model(&["--bind", "127.0.0.1:0", "--model", "my-model"]).spawn().unwrap();
     let mut running = Running(child);
     let mut first_line = String::new();
@@ -40,7 +40,7 @@ fn it_serves_until_it_is_interrupted() {
 }
 
 #[test]
-fn an_address_in_use_is_named() {
+fn an_address_in_use_is_in_the_error() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = fake_model(&["--bind", &address]).output().unwrap();
@@ -50,7 +50,7 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
-fn help_explains_the_names() {
+fn the_help_explains_model_names() {
     let output = fake_model(&["--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     assert!(help.contains("--model <NAME>") && help.contains("stall=K"), "{help}");

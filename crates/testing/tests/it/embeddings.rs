@@ -1,7 +1,7 @@
-//! Vectors, as a client gets them.
+//! Embedding requests over HTTP.
 
 use serde_json::{Value, json};
-use testing::{Ending, FakeModel, fake_vector};
+use testing::{FakeModel, RequestEnding, fake_vector};
 use tokio::io::AsyncReadExt;
 
 use crate::client::{Answer, connect, post, send};
@@ -17,7 +17,7 @@ async fn answer(fake: &FakeModel, path: &str, model: &str, input: Value) -> Valu
 }
 
 #[tokio::test]
-async fn every_text_has_its_vector() {
+async fn every_text_gets_its_vector() {
     let fake = FakeModel::start().await;
     let (one, two) = (fake_vector("one", 8), fake_vector("and two", 8));
     let openai = answer(&fake, PATHS[0], "fake,dimension=8", json!(["one", "and two"])).await;
@@ -32,14 +32,14 @@ async fn every_text_has_its_vector() {
 }
 
 #[tokio::test]
-async fn a_text_may_come_without_a_list() {
+async fn the_input_may_be_a_single_text() {
     let fake = FakeModel::start().await;
     let ollama = answer(&fake, PATHS[1], "fake", json!("alone")).await;
     assert_eq!(ollama["embeddings"], json!([fake_vector("alone", 64)]));
 }
 
 #[tokio::test]
-async fn vectors_may_come_last_one_first() {
+async fn vectors_may_come_in_reverse_order() {
     let fake = FakeModel::start().await;
     let openai = answer(&fake, PATHS[0], "fake,reverse", json!(["a", "b", "c"])).await;
     let indexes: Vec<_> = openai["data"].as_array().unwrap().iter().map(|vector| &vector["index"]).collect();
@@ -47,7 +47,7 @@ async fn vectors_may_come_last_one_first() {
 }
 
 #[tokio::test]
-async fn long_texts_are_refused_or_cut() {
+async fn long_texts_are_rejected_or_truncated() {
     let fake = FakeModel::start().await;
     let input = json!(["short", "one two three"]);
     assert_eq!(embed(&fake, PATHS[0], "fake,longest=2", input.clone()).await.status, 400);
@@ -58,7 +58,7 @@ async fn long_texts_are_refused_or_cut() {
 }
 
 #[tokio::test]
-async fn a_status_may_come_only_so_many_times() {
+async fn a_status_may_be_limited_to_the_first_requests() {
     let fake = FakeModel::start().await;
     for path in PATHS {
         let mut statuses = Vec::new();
@@ -71,7 +71,7 @@ async fn a_status_may_come_only_so_many_times() {
 }
 
 #[tokio::test]
-async fn faults_hit_answers_of_more_than_so_many_vectors() {
+async fn faults_affect_responses_with_more_vectors() {
     let fake = FakeModel::start().await;
     for path in PATHS {
         assert_eq!(embed(&fake, path, "fake,error=1", json!(["a"])).await.status, 200, "{path}");
@@ -79,12 +79,12 @@ async fn faults_hit_answers_of_more_than_so_many_vectors() {
         let mut socket = connect(&fake).await;
         send(&mut socket, path, &json!({"model": "fake,die=1", "input": ["a", "b"]})).await;
         assert_eq!(socket.read(&mut [0; 64]).await.unwrap(), 0, "{path}: closed without an answer");
-        assert_eq!(fake.embeddings().last().unwrap().ending, Ending::Failed, "{path}");
+        assert_eq!(fake.embeddings().last().unwrap().ending, RequestEnding::Failed, "{path}");
     }
 }
 
 #[tokio::test]
-async fn a_request_that_names_no_model_is_refused() {
+async fn a_request_without_a_valid_model_is_rejected() {
     let fake = FakeModel::start().await;
     for path in PATHS {
         assert_eq!(post(&fake, path, &json!({"input": "a"})).await.status, 400, "{path}");

@@ -1,23 +1,23 @@
-//! What the fake tells of the requests it saw.
+//! Recorded requests and how they ended.
 
 use serde_json::json;
-use testing::{Ending, FakeModel};
+use testing::{FakeModel, RequestEnding};
 use tokio::io::AsyncReadExt;
 
 use crate::client::{APIS, ask, ask_all, connect, get, send};
 
 #[tokio::test]
-async fn a_request_is_kept_with_its_ending_once_its_client_has_read_it() {
+async fn a_request_is_recorded_with_its_ending() {
     let fake = FakeModel::start().await;
     for path in APIS {
         for (model, ending, tokens) in [
-            ("fake", Ending::Completed, 16),
-            ("fake,reasoning=4", Ending::Completed, 20),
-            ("fake,half", Ending::Completed, 16),
-            ("fake,die=5", Ending::Failed, 5),
-            ("fake,error=5", Ending::Failed, 5),
-            ("fake,status=500", Ending::Failed, 0),
-            ("fake,no-such-part", Ending::Failed, 0),
+            ("fake", RequestEnding::Completed, 16),
+            ("fake,reasoning=4", RequestEnding::Completed, 20),
+            ("fake,half", RequestEnding::Completed, 16),
+            ("fake,die=5", RequestEnding::Failed, 5),
+            ("fake,error=5", RequestEnding::Failed, 5),
+            ("fake,status=500", RequestEnding::Failed, 0),
+            ("fake,no-such-part", RequestEnding::Failed, 0),
         ] {
             ask_all(&fake, path, model).await;
             let seen = fake.requests().pop().unwrap();
@@ -28,7 +28,7 @@ async fn a_request_is_kept_with_its_ending_once_its_client_has_read_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_noticed_without_a_write() {
+async fn a_disconnect_is_noticed_without_a_write() {
     let fake = FakeModel::start().await;
     for path in APIS {
         for model in ["fake,stall=3", "fake,tokens=100,pace=3600s", "fake,stall=0"] {
@@ -36,38 +36,38 @@ async fn a_client_that_leaves_is_noticed_without_a_write() {
             if model != "fake,stall=0" {
                 answer.next().await.unwrap();
             }
-            assert_eq!(fake.requests().pop().unwrap().ending, Ending::Running, "{path} {model}");
+            assert_eq!(fake.requests().pop().unwrap().ending, RequestEnding::Running, "{path} {model}");
             drop(answer);
-            fake.wait_until(|seen| seen.back().unwrap().ending == Ending::Closed).await;
+            fake.wait_until(|seen| seen.back().unwrap().ending == RequestEnding::Closed).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_during_a_burst_is_noticed() {
+async fn a_disconnect_during_a_burst_is_noticed() {
     let fake = FakeModel::start().await;
     for path in APIS {
         let mut answer = ask(&fake, path, "fake,tokens=100000000").await;
         answer.next().await.unwrap();
         drop(answer);
-        fake.wait_until(|seen| seen.back().unwrap().ending == Ending::Closed).await;
+        fake.wait_until(|seen| seen.back().unwrap().ending == RequestEnding::Closed).await;
     }
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_headers_is_noticed() {
+async fn a_disconnect_before_the_headers_is_noticed() {
     let fake = FakeModel::start().await;
     let mut socket = connect(&fake).await;
     send(&mut socket, "/api/chat", &json!({"model": "fake,silence=3600s"})).await;
     fake.wait_until(|seen| seen.len() == 1).await;
-    assert_eq!(fake.requests()[0].ending, Ending::Running);
+    assert_eq!(fake.requests()[0].ending, RequestEnding::Running);
     drop(socket);
-    let seen = fake.wait_until(|seen| seen[0].ending == Ending::Closed).await;
+    let seen = fake.wait_until(|seen| seen[0].ending == RequestEnding::Closed).await;
     assert_eq!(seen[0].tokens, 0);
 }
 
 #[tokio::test]
-async fn the_report_tells_the_same() {
+async fn the_requests_route_lists_the_recorded_requests() {
     let fake = FakeModel::start().await;
     ask_all(&fake, "/api/chat", "fake,die=2").await;
     get(&fake, "/v1/models").await;
@@ -82,7 +82,7 @@ async fn the_report_tells_the_same() {
 }
 
 #[tokio::test]
-async fn stopping_breaks_running_answers_off_and_listens_no_more() {
+async fn stopping_breaks_running_answers_off_and_closes_the_port() {
     let fake = FakeModel::start().await;
     let address = fake.url().trim_start_matches("http://").to_owned();
     let mut idle = connect(&fake).await;

@@ -1,4 +1,4 @@
-//! Each fault, as a client meets it. Most hold for both APIs.
+//! The faults of model names over HTTP, most of them with both APIs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use testing::{FakeModel, fake_text};
 use crate::client::{APIS, Body, ask, ask_all, content, post};
 
 #[tokio::test]
-async fn tokens_arrive_in_few_large_writes() {
+async fn tokens_are_sent_64_per_write() {
     let fake = FakeModel::start().await;
     for path in APIS {
         let body = ask_all(&fake, path, "fake,tokens=1000").await;
@@ -18,19 +18,19 @@ async fn tokens_arrive_in_few_large_writes() {
 }
 
 #[tokio::test]
-async fn a_pace_is_kept() {
+async fn a_pace_delays_each_token() {
     let fake = FakeModel::start().await;
     for path in APIS {
         let begin = Instant::now();
         let body = ask_all(&fake, path, "fake,tokens=6,pace=20ms").await;
         assert!(begin.elapsed() >= Duration::from_millis(99), "{path}: {:?}", begin.elapsed());
         assert_eq!(body.text(), fake_text(6), "{path}");
-        assert_eq!(body.writes.len(), 6, "{path}: one token a write");
+        assert_eq!(body.writes.len(), 6, "{path}: one token per write");
     }
 }
 
 #[tokio::test]
-async fn silence_and_delay_hold_the_headers_back() {
+async fn silence_and_delay_delay_the_headers() {
     let fake = FakeModel::start().await;
     for path in APIS {
         let begin = Instant::now();
@@ -41,7 +41,7 @@ async fn silence_and_delay_hold_the_headers_back() {
 }
 
 #[tokio::test]
-async fn a_model_dies_after_exactly_so_many_tokens() {
+async fn the_connection_is_cut_after_exactly_k_tokens() {
     let fake = FakeModel::start().await;
     for path in APIS {
         for tokens in [0, 5, 64, 20_000] {
@@ -53,7 +53,7 @@ async fn a_model_dies_after_exactly_so_many_tokens() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_may_die_too() {
+async fn an_answer_that_is_not_streamed_is_cut_too() {
     let fake = FakeModel::start().await;
     for path in APIS {
         let body = post(&fake, path, &json!({"model": "fake,die=5", "stream": false})).await.body().await;
@@ -77,7 +77,7 @@ async fn a_stalled_model_sends_its_tokens_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn characters_are_cut_between_writes_and_between_frames() {
+async fn characters_are_split_between_writes_and_between_frames() {
     let fake = FakeModel::start().await;
     for path in APIS {
         let body = ask_all(&fake, path, "fake,split").await;
@@ -88,7 +88,7 @@ async fn characters_are_cut_between_writes_and_between_frames() {
             let longer = write.iter().filter(|byte| !byte.is_ascii()).count();
             assert!(longer <= 1, "{path}: {longer} bytes of longer characters in one write");
         }
-        // Half of a surrogate pair is no JSON, so the two frames are joined where they were cut.
+        // Half of a surrogate pair is not valid JSON, so the two frames are joined where they were split.
         let text = String::from_utf8(body.bytes()).unwrap();
         let (before, high) = text.split_once("\\ud83d\"").unwrap();
         let (between, after) = high.split_once("\"\\ude42").unwrap();
@@ -111,7 +111,7 @@ async fn an_answer_may_end_inside_a_character() {
 }
 
 #[tokio::test]
-async fn a_status_comes_with_the_vendors_error() {
+async fn a_status_comes_with_the_error_body_of_its_api() {
     let fake = FakeModel::start().await;
     let message = "the model's name asks for this status";
     let openai = json!({"message": message, "type": "rate_limit_error", "param": null, "code": null});
@@ -184,7 +184,7 @@ async fn a_model_may_stop_for_length() {
 }
 
 #[tokio::test]
-async fn an_echo_tells_what_reached_the_model() {
+async fn an_echo_has_the_words_of_the_question() {
     let fake = FakeModel::start().await;
     for path in APIS {
         assert_eq!(ask_all(&fake, path, "fake,echo").await.text(), "why does water run down?", "{path}");
@@ -194,7 +194,7 @@ async fn an_echo_tells_what_reached_the_model() {
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_played_is_refused() {
+async fn an_invalid_model_name_is_rejected() {
     let fake = FakeModel::start().await;
     for path in APIS {
         let answer = ask(&fake, path, "fake,tokns=5").await;

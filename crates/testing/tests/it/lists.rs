@@ -1,4 +1,4 @@
-//! The routes beside the chats.
+//! The routes for models and versions.
 
 use serde_json::Value;
 use testing::FakeModel;
@@ -11,7 +11,7 @@ fn names(list: &Value, field: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_client_finds_its_model_in_the_lists() {
+async fn requested_and_configured_models_are_listed() {
     let fake = FakeModel::start_with(["llama3.2:latest"]).await;
     ask_all(&fake, "/api/chat", "fake,tokens=2").await;
     ask_all(&fake, "/api/chat", "fake,no-such-part").await;
@@ -25,7 +25,7 @@ async fn a_client_finds_its_model_in_the_lists() {
 }
 
 #[tokio::test]
-async fn every_listed_example_can_be_asked() {
+async fn every_listed_model_answers() {
     let fake = FakeModel::start().await;
     for name in names(&get(&fake, "/api/tags").await.1["models"], "name") {
         assert_eq!(crate::client::ask(&fake, "/api/chat", &name).await.status, 200, "{name}");
@@ -33,7 +33,7 @@ async fn every_listed_example_can_be_asked() {
 }
 
 #[tokio::test]
-async fn there_is_a_version() {
+async fn the_version_is_served() {
     let fake = FakeModel::start().await;
     let (status, version) = get(&fake, "/api/version").await;
     assert_eq!(status, 200);
@@ -41,7 +41,7 @@ async fn there_is_a_version() {
 }
 
 #[tokio::test]
-async fn unknown_calls_are_told_so_in_json() {
+async fn unknown_routes_get_a_json_error() {
     let fake = FakeModel::start().await;
     for path in ["/", "/api/pull", "/api/chat", "/v1/audio/speech", "/v1/embeddings"] {
         let (status, body) = get(&fake, path).await;

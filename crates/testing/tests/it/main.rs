@@ -1,4 +1,4 @@
-//! The fake model server, looked at through raw sockets.
+//! The fake model server, tested through raw sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 

@@ -1,4 +1,4 @@
-//! What Ollama's clients see.
+//! The format of Ollama's API.
 
 use serde_json::{Value, json};
 use testing::{FakeModel, fake_text};
@@ -14,9 +14,9 @@ async fn lines_have_ollamas_shape() {
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
     let mut lines = answer.body().await.json_frames();
     assert_eq!(lines.len(), 4);
-    let moments: Vec<_> = lines.iter_mut().map(|line| line["created_at"].take()).collect();
-    assert!(moments.is_sorted_by_key(|moment| moment.as_str().unwrap().to_owned()));
-    assert_ne!(moments[0], moments[1]);
+    let timestamps: Vec<_> = lines.iter_mut().map(|line| line["created_at"].take()).collect();
+    assert!(timestamps.is_sorted_by_key(|timestamp| timestamp.as_str().unwrap().to_owned()));
+    assert_ne!(timestamps[0], timestamps[1]);
 
     let message = json!({"role": "assistant", "content": "Water "});
     let first = json!({"model": "fake,tokens=3", "created_at": null, "message": message, "done": false});
@@ -31,7 +31,7 @@ async fn lines_have_ollamas_shape() {
 }
 
 #[tokio::test]
-async fn an_answer_is_streamed_unless_told_otherwise() {
+async fn an_answer_is_streamed_by_default() {
     let fake = FakeModel::start().await;
     let mut request = json!({"model": "fake,reasoning=2", "messages": [{"role": "user", "content": "hi"}]});
     let streamed = post(&fake, PATH, &request).await.body().await;

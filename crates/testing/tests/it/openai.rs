@@ -1,4 +1,4 @@
-//! What OpenAI's clients see.
+//! The format of OpenAI's API.
 
 use serde_json::{Value, json};
 use testing::{FakeModel, fake_text};
@@ -31,7 +31,7 @@ async fn chunks_have_openais_shape() {
 }
 
 #[tokio::test]
-async fn usage_is_told_when_asked_for() {
+async fn usage_is_sent_on_request() {
     let fake = FakeModel::start().await;
     let messages = json!([{"role": "user", "content": "one two three"}]);
     let options = json!({"include_usage": true});
@@ -48,7 +48,7 @@ async fn usage_is_told_when_asked_for() {
 }
 
 #[tokio::test]
-async fn an_answer_may_come_in_one_piece() {
+async fn an_answer_may_be_one_json_object() {
     let fake = FakeModel::start().await;
     let request = json!({"model": "fake,reasoning=2", "messages": [{"role": "user", "content": "hi"}]});
     let answer = post(&fake, PATH, &request).await;
@@ -71,7 +71,7 @@ async fn reasoning_comes_before_the_text() {
 }
 
 #[tokio::test]
-async fn a_tool_call_comes_in_fragments_once() {
+async fn a_tool_call_is_streamed_in_fragments_once() {
     let fake = FakeModel::start().await;
     let chunks = ask_all(&fake, PATH, "fake,tool=searchDocuments").await.json_frames();
     let calls: Vec<_> = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0]).collect();
@@ -87,7 +87,7 @@ async fn a_tool_call_comes_in_fragments_once() {
 }
 
 #[tokio::test]
-async fn a_tool_call_may_come_in_one_piece() {
+async fn a_tool_call_may_be_in_one_json_object() {
     let fake = FakeModel::start().await;
     let request = json!({"model": "fake,tool=search", "messages": [{"role": "user", "content": "hi"}]});
     let body = post(&fake, PATH, &request).await.body().await.json();

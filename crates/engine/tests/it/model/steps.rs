@@ -8,7 +8,7 @@ use domain::{
 };
 use engine::Reader;
 use proptest::prelude::*;
-use testing::{PausedClock, ScriptedCall};
+use testing::{ManualCall, PausedClock};
 use tokio::time::{Instant, sleep};
 
 use super::reference::{Answer, End, Reference};
@@ -73,7 +73,7 @@ pub(crate) struct Play {
 /// The engine's side of a prompt of the reference model.
 struct Played {
     id: PromptId,
-    call: Option<ScriptedCall>,
+    call: Option<ManualCall>,
     /// All that any reader has seen of it.
     seen: Vec<Event>,
 }
@@ -103,12 +103,12 @@ impl Play {
         match *step {
             Step::Ask { session, question, key } => self.ask(session, question, key).await,
             Step::Tokens { prompt, count } => self.tokens(prompt, count),
-            Step::Finish { prompt } => self.provider_ends(prompt, End::Done, ScriptedCall::finish),
+            Step::Finish { prompt } => self.provider_ends(prompt, End::Done, ManualCall::finish),
             Step::Fail { prompt, kind } => self.provider_ends(prompt, End::Failed(kind), |call| {
                 call.fail(Failure::new(kind, "as the step says"));
             }),
             Step::Panic { prompt } => {
-                self.provider_ends(prompt, End::Failed(FailureKind::Internal), ScriptedCall::panic);
+                self.provider_ends(prompt, End::Failed(FailureKind::Internal), ManualCall::panic);
             }
             Step::Leave { reader } => self.leave(reader),
             Step::Resume { prompt } => self.resume(prompt).await,
@@ -189,7 +189,7 @@ impl Play {
         }
     }
 
-    fn provider_ends(&mut self, prompt: usize, end: End, act: impl FnOnce(ScriptedCall)) {
+    fn provider_ends(&mut self, prompt: usize, end: End, act: impl FnOnce(ManualCall)) {
         let Some(prompt) = self.pick_running(prompt) else { return };
         let is_empty = self.reference.prompts[prompt].texts.is_empty();
         let end = if end == End::Done && is_empty { End::Failed(FailureKind::EmptyAnswer) } else { end };

@@ -2,7 +2,7 @@
 
 use domain::{Embedder, EmbeddingPriority};
 use providers::BatchLimits;
-use testing::{Ending, FakeModel};
+use testing::{FakeModel, RequestEnding};
 
 use super::{KINDS, Kind, check_vectors, embedder, numbered};
 
@@ -60,7 +60,8 @@ async fn dropping_the_future_aborts_its_calls() {
             _ = embedder.embed(numbered(5), EmbeddingPriority::Bulk) => panic!("{kind:?}: the fake never answers"),
             _ = fake.wait_until(|requests| requests.len() == 2) => {}
         }
-        let all_closed = fake.wait_until(|seen| seen.iter().all(|call| call.ending == Ending::Closed)).await;
+        let all_closed =
+            fake.wait_until(|seen| seen.iter().all(|call| call.ending == RequestEnding::Closed)).await;
         assert_eq!(all_closed.len(), 2, "{kind:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{Failure, FailureKind, Provider};
 use providers::{BreakerRules, CircuitBreaker, FallbackProvider, SilenceLimits};
-use testing::{Mood, MoodyProvider};
+use testing::{Behaviour, SwitchableProvider};
 use tokio::time::{Instant, advance};
 
 use super::{AnsweredRequest, Load};
@@ -19,7 +19,7 @@ const OPEN: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_millis(200);
 
 struct Fixture {
-    first: Arc<MoodyProvider>,
+    first: Arc<SwitchableProvider>,
     breaker: Arc<CircuitBreaker>,
     load: Load,
 }
@@ -28,22 +28,22 @@ impl Fixture {
     fn new() -> Self {
         let silence = SilenceLimits { first_token: FIRST_TOKEN, stall: Duration::from_secs(30) };
         let guarded = |provider| Arc::new(CircuitBreaker::new(provider, BreakerRules::default(), silence));
-        let first = MoodyProvider::new("first", Mood::answers().after(ANSWER));
+        let first = SwitchableProvider::new("first", Behaviour::answers().delayed(ANSWER));
         let breaker = guarded(first.clone());
-        let spare = guarded(MoodyProvider::new("spare", Mood::answers().after(ANSWER)));
+        let spare = guarded(SwitchableProvider::new("spare", Behaviour::answers().delayed(ANSWER)));
         let members: Vec<Arc<dyn Provider>> = vec![breaker.clone(), spare];
         Self { first, breaker, load: Load::new(Arc::new(FallbackProvider::new(members, FIRST_TOKEN))) }
     }
 
-    /// Runs the load while the first provider is in this mood.
-    async fn run(&mut self, seconds: u64, mood: Mood) {
-        self.first.set(mood);
+    /// Runs the load while the first provider is in this behaviour.
+    async fn run(&mut self, seconds: u64, behaviour: Behaviour) {
+        self.first.switch_to(behaviour);
         self.load.run(Duration::from_secs(seconds), || ()).await;
     }
 
-    /// The same with a mood that fails: the breaker must open after ten failures at most.
-    async fn run_down(&mut self, seconds: u64, mood: Mood) {
-        self.first.set(mood);
+    /// The same with a behaviour that fails: the breaker must open after ten failures at most.
+    async fn run_down(&mut self, seconds: u64, behaviour: Behaviour) {
+        self.first.switch_to(behaviour);
         let (breaker, first) = (self.breaker.clone(), self.first.clone());
         let before = first.failures();
         let check = || {
@@ -55,8 +55,8 @@ impl Fixture {
     }
 }
 
-fn no_connection() -> Mood {
-    Mood::fails(Failure::new(FailureKind::Unavailable, "no connection"))
+fn no_connection() -> Behaviour {
+    Behaviour::fails(Failure::new(FailureKind::Unavailable, "no connection"))
 }
 
 fn answered_by<'a>(all: &'a [AnsweredRequest], name: &str) -> Vec<&'a AnsweredRequest> {
@@ -66,7 +66,7 @@ fn answered_by<'a>(all: &'a [AnsweredRequest], name: &str) -> Vec<&'a AnsweredRe
 #[tokio::test(start_paused = true)]
 async fn a_failing_provider_is_skipped_until_it_recovers() {
     let mut fixture = Fixture::new();
-    fixture.run(10, Mood::answers().after(ANSWER)).await;
+    fixture.run(10, Behaviour::answers().delayed(ANSWER)).await;
     let before = fixture.load.finish().await;
     assert_eq!(answered_by(&before, "first").len(), before.len());
 
@@ -78,7 +78,7 @@ async fn a_failing_provider_is_skipped_until_it_recovers() {
     assert!(down.iter().all(|asked| asked.took == ANSWER), "no request waits");
 
     let recovered = Instant::now();
-    fixture.run(60, Mood::answers().after(ANSWER)).await;
+    fixture.run(60, Behaviour::answers().delayed(ANSWER)).await;
     let after = fixture.load.finish().await;
     let first = answered_by(&after, "first")[0].at - recovered;
     assert!(first <= OPEN, "it was asked again after {first:?}");
@@ -89,11 +89,11 @@ async fn a_failing_provider_is_skipped_until_it_recovers() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_provider_delays_requests_by_the_connect_timeout_at_most() {
     let mut fixture = Fixture::new();
-    fixture.run(5, Mood::answers().after(ANSWER)).await;
+    fixture.run(5, Behaviour::answers().delayed(ANSWER)).await;
     fixture.load.finish().await;
 
     let died = Instant::now();
-    fixture.run_down(100, no_connection().after(CONNECT)).await;
+    fixture.run_down(100, no_connection().delayed(CONNECT)).await;
     let down = fixture.load.finish().await;
     assert_eq!(answered_by(&down, "spare").len(), down.len());
     let longest = down.iter().map(|asked| asked.took).max().unwrap();
@@ -104,7 +104,7 @@ async fn a_dead_provider_delays_requests_by_the_connect_timeout_at_most() {
     assert!(waited.len() - early <= 3, "{} waited although it was known to be dead", waited.len() - early);
 
     let recovered = Instant::now();
-    fixture.run(60, Mood::answers().after(ANSWER)).await;
+    fixture.run(60, Behaviour::answers().delayed(ANSWER)).await;
     let after = fixture.load.finish().await;
     let last_spare = answered_by(&after, "spare").last().unwrap().at - recovered;
     assert!(last_spare <= CONNECT + OPEN + ANSWER, "{last_spare:?}");
@@ -112,13 +112,14 @@ async fn a_dead_provider_delays_requests_by_the_connect_timeout_at_most() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_or_silent_provider_is_skipped_too() {
-    for mood in [
-        Mood::fails(Failure::new(FailureKind::Unavailable, "answered 503")).after(Duration::from_secs(2)),
-        Mood::silent(),
+    for behaviour in [
+        Behaviour::fails(Failure::new(FailureKind::Unavailable, "answered 503"))
+            .delayed(Duration::from_secs(2)),
+        Behaviour::silent(),
     ] {
         let mut fixture = Fixture::new();
-        fixture.run(2, Mood::answers()).await;
-        fixture.first.set(mood);
+        fixture.run(2, Behaviour::answers()).await;
+        fixture.first.switch_to(behaviour);
         fixture.load.run(Duration::from_secs(120), || ()).await;
         assert!(fixture.breaker.status().breaker_open);
         let late = Instant::now() - Duration::from_secs(30);
@@ -135,9 +136,9 @@ async fn a_retry_after_pauses_all_requests() {
     let mut fixture = Fixture::new();
     let pause = Duration::from_secs(20);
     let busy = Failure { retry_after: Some(pause), ..Failure::new(FailureKind::Unavailable, "answered 429") };
-    fixture.run(1, Mood::fails(busy)).await;
+    fixture.run(1, Behaviour::fails(busy)).await;
     assert_eq!(fixture.first.calls(), 1);
-    fixture.first.set(Mood::answers());
+    fixture.first.switch_to(Behaviour::answers());
     advance(pause - Duration::from_secs(2)).await;
     fixture.load.run(Duration::from_millis(900), || ()).await;
     assert_eq!(fixture.first.calls(), 1);

@@ -8,7 +8,7 @@ use domain::Provider;
 use providers::{
     BreakerRules, CircuitBreaker, FallbackProvider, HttpProviderSettings, OpenAiProvider, SilenceLimits,
 };
-use testing::{BlackHole, FakeModel};
+use testing::{FakeModel, HangingServer};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -76,7 +76,7 @@ async fn a_server_that_comes_and_goes_delays_no_request_for_long() {
     recovers(&mut load, &breaker).await;
 
     server.stop().await;
-    let hole = BlackHole::open(address).await.unwrap();
+    let hole = HangingServer::open(address).await.unwrap();
     load.run(Duration::from_millis(2_000), || ()).await;
     assert!(breaker.status().breaker_open);
     let down = load.finish().await;

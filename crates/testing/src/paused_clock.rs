@@ -1,20 +1,19 @@
-//! A clock that stands still when tokio's does.
+//! A clock that follows tokio's clock.
 
 use domain::{Clock, Timestamp};
 use tokio::time::Instant;
 
-/// Tells 2026-01-01T00:00:00Z and the tokio time since it was made, so that it pauses and advances with
-/// tokio's clock.
+/// Starts at 2026-01-01T00:00:00Z and advances with tokio's clock, which a test may pause.
 #[derive(Clone, Copy, Debug)]
 pub struct PausedClock {
     started: Instant,
 }
 
 impl PausedClock {
-    /// The moment it begins with.
+    /// The time at which the clock starts.
     pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-    /// A clock that begins now.
+    /// A clock that starts now.
     pub fn new() -> Self {
         Self { started: Instant::now() }
     }
@@ -39,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_advances_only_with_tokios_clock() {
+    async fn the_clock_advances_only_with_tokios_clock() {
         let clock = PausedClock::new();
         assert_eq!(clock.now().to_string(), "2026-01-01T00:00:00.000Z");
         tokio::time::advance(Duration::from_millis(90_500)).await;

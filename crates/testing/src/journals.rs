@@ -1,4 +1,4 @@
-//! Journals that fail, or take their time, when a test says so.
+//! Journals that fail or delay calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,8 +10,8 @@ use domain::{
 };
 use tokio::time::sleep;
 
-/// Passes everything to another journal, except what is to fail now. Reading never fails. What it could not
-/// finish it finishes when it works again, as every journal does.
+/// Forwards to another journal, and fails claims or appends while the test says so. Reads never fail. As
+/// every journal does, it finishes later what it could not finish while failing.
 pub struct FailingJournal {
     inner: Arc<dyn Journal>,
     unfinished: Mutex<Vec<(Run, Batch)>>,
@@ -20,7 +20,7 @@ pub struct FailingJournal {
 }
 
 impl FailingJournal {
-    /// A journal over `inner` in which nothing fails yet.
+    /// Forwards every call, until told to fail.
     pub fn new(inner: Arc<dyn Journal>) -> Self {
         Self {
             inner,
@@ -30,12 +30,12 @@ impl FailingJournal {
         }
     }
 
-    /// From now on appending and finishing fail, or work again.
+    /// Makes appends and finishes fail, or succeed again.
     pub fn fail_appends(&self, fail: bool) {
         self.appends_fail.store(fail, Ordering::SeqCst);
     }
 
-    /// From now on claims fail, or work again.
+    /// Makes claims fail, or succeed again.
     pub fn fail_claims(&self, fail: bool) {
         self.claims_fail.store(fail, Ordering::SeqCst);
     }
@@ -56,9 +56,9 @@ impl Journal for FailingJournal {
 
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError> {
         if let Err(error) = check(&self.appends_fail, "finish") {
-            let told = Step::Ended(Box::new(Ended::interrupted(EndCause::Journal)));
-            let told = [Event { step: told, ..last[0].clone() }].into();
-            self.unfinished.lock().expect("nobody panics with it").push((run, told));
+            let end = Step::Ended(Box::new(Ended::interrupted(EndCause::Journal)));
+            let last = [Event { step: end, ..last[0].clone() }].into();
+            self.unfinished.lock().expect("no thread panics with the lock").push((run, last));
             return Err(error);
         }
         self.inner.finish(run, last).await
@@ -66,9 +66,10 @@ impl Journal for FailingJournal {
 
     async fn mend(&self) -> Result<(), StorageError> {
         check(&self.appends_fail, "mend")?;
-        let unfinished = std::mem::take(&mut *self.unfinished.lock().expect("nobody panics with it"));
-        for (run, told) in unfinished {
-            self.inner.finish(run, told).await?;
+        let unfinished =
+            std::mem::take(&mut *self.unfinished.lock().expect("no thread panics with the lock"));
+        for (run, last) in unfinished {
+            self.inner.finish(run, last).await?;
         }
         self.inner.mend().await
     }
@@ -78,15 +79,15 @@ impl Journal for FailingJournal {
     }
 }
 
-/// Passes everything to another journal, and takes its time before and after: as one on a disk does, so that
-/// a test sees what happens meanwhile.
+/// Forwards to another journal, with a delay before and after each call, to let a test observe what happens
+/// meanwhile.
 pub struct SlowJournal {
     inner: Arc<dyn Journal>,
     delay: Duration,
 }
 
 impl SlowJournal {
-    /// A journal over `inner` that takes so long before and after each call.
+    /// Delays each call by `delay` before and after it.
     pub fn new(inner: Arc<dyn Journal>, delay: Duration) -> Self {
         Self { inner, delay }
     }
@@ -133,10 +134,10 @@ fn check(fails: &AtomicBool, call: &str) -> Result<(), StorageError> {
 mod tests {
     use super::*;
 
-    struct Willing;
+    struct AcceptingJournal;
 
     #[async_trait]
-    impl Journal for Willing {
+    impl Journal for AcceptingJournal {
         async fn claim(&self, _: &Principal, _: NewPrompt) -> Result<Claim, StorageError> {
             Ok(Claim::NoRoom)
         }
@@ -155,8 +156,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_fails_as_long_as_the_test_says() {
-        let journal = FailingJournal::new(Arc::new(Willing));
+    async fn appends_fail_while_the_test_says_so() {
+        let journal = FailingJournal::new(Arc::new(AcceptingJournal));
         let run = || Run { prompt: PromptId::new(crate::PausedClock::START), who: Principal::local() };
         let nothing: Batch =
             Arc::new([Event { position: 1, at: crate::PausedClock::START, step: Step::Text("".into()) }]);

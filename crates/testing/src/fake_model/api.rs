@@ -1,58 +1,58 @@
-//! What differs between the vendors whose APIs the fake speaks.
+//! The differences between the model APIs that the fake speaks.
 
 use serde_json::Value;
 
-/// One vendor's API.
-pub(crate) trait Vendor: 'static {
-    /// Whether an answer is streamed when the request doesn't say.
+/// A model API: OpenAI's or Ollama's.
+pub(crate) trait ModelApi: 'static {
+    /// Whether an answer is streamed if the request does not say.
     const STREAMS_BY_DEFAULT: bool;
 
     /// The content type of a streamed answer.
     const STREAM_TYPE: &'static str;
 
-    /// The frames of an answer to this chat.
-    fn frames(chat: &Chat) -> Box<dyn Frames>;
+    /// The encoder for the answer to this request.
+    fn frames(chat: &ChatRequest) -> Box<dyn FrameEncoder>;
 
-    /// The body of a response with this status.
+    /// The body of an error response.
     fn error(status: u16, message: &str) -> Value;
 
-    /// Whether this request for vectors lets texts be cut that are too long.
-    fn cuts_texts(body: &Value) -> bool;
+    /// Whether an embedding request asks to truncate texts that are too long, instead of failing.
+    fn truncates(body: &Value) -> bool;
 
-    /// The body of an answer with these vectors, each after its index.
+    /// The body of an embedding response, with each vector and its index.
     fn vectors(model: &str, vectors: Vec<(usize, Value)>, input_tokens: u64) -> Value;
 }
 
-/// Renders one answer. An answer that is not streamed is rendered by its end.
-pub(crate) trait Frames: Send {
-    /// What comes before the first token.
+/// Encodes one answer. An answer that is not streamed is written at its end.
+pub(crate) trait FrameEncoder: Send {
+    /// Writes what precedes the first token.
     fn begin(&mut self, out: &mut Vec<u8>);
 
-    /// A token, given as the inside of a JSON string.
-    fn token(&mut self, kind: Kind, escaped: &[u8], out: &mut Vec<u8>);
+    /// Writes a token, which is escaped for a JSON string.
+    fn token(&mut self, kind: TokenKind, escaped: &[u8], out: &mut Vec<u8>);
 
-    /// The beginning of a character, as this vendor's half-finished ones look inside a JSON string.
+    /// The first half of a character, as this API would truncate it inside a JSON string.
     fn half_character(&self) -> &'static [u8];
 
-    /// A whole tool call.
+    /// Writes a tool call.
     fn tool_call(&mut self, name: &str, arguments: &Value, out: &mut Vec<u8>);
 
-    /// An error inside the stream.
+    /// Writes an error within the stream.
     fn error(&mut self, message: &str, out: &mut Vec<u8>);
 
-    /// A proper end.
-    fn end(&mut self, end: &End, out: &mut Vec<u8>);
+    /// Writes the end of the answer.
+    fn end(&mut self, end: &AnswerEnd, out: &mut Vec<u8>);
 }
 
 /// What a token belongs to.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Text,
     Reasoning,
 }
 
 /// How an answer ends properly.
-pub(crate) struct End {
+pub(crate) struct AnswerEnd {
     pub(crate) finish: Finish,
     pub(crate) output_tokens: u64,
 }
@@ -64,26 +64,26 @@ pub(crate) enum Finish {
     ToolCall,
 }
 
-/// What of a chat request matters to a fake; the vendors write it alike.
+/// The relevant parts of a chat request, which both APIs write alike.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Chat {
-    /// Which request it is, counted from 0.
+pub(crate) struct ChatRequest {
+    /// The number of the request, from 0.
     pub(crate) number: u64,
     pub(crate) model: String,
     pub(crate) streams: bool,
-    /// Whether a streamed answer tells its token counts.
+    /// Whether a streamed answer reports its token counts.
     pub(crate) wants_usage: bool,
-    /// Whether frames carry numbers.
+    /// Whether frames carry ids.
     pub(crate) numbered: bool,
     /// The last user message.
     pub(crate) question: String,
     pub(crate) input_tokens: u64,
-    /// Whether a tool was called already.
+    /// Whether the last message is the result of a tool call.
     pub(crate) has_tool_result: bool,
 }
 
-impl Chat {
-    pub(crate) fn decode<V: Vendor>(body: &Value) -> Option<Self> {
+impl ChatRequest {
+    pub(crate) fn decode<V: ModelApi>(body: &Value) -> Option<Self> {
         let model = body["model"].as_str()?.to_owned();
         let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
         let texts = messages.iter().map(|message| content(&message["content"]));
@@ -101,7 +101,7 @@ impl Chat {
     }
 }
 
-/// A message's text: a string, or a list of parts that may hold text.
+/// The text of a message: a string, or a list of parts with texts.
 fn content(content: &Value) -> String {
     match content {
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
@@ -114,8 +114,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ollama::Ollama;
-    use crate::openai::OpenAi;
+    use crate::fake_model::ollama::Ollama;
+    use crate::fake_model::openai::OpenAi;
 
     #[test]
     fn the_last_user_message_is_the_question() {
@@ -126,14 +126,14 @@ mod tests {
             {"role": "user", "content": [{"type": "text", "text": "and "}, {"type": "text", "text": "now?"}]},
             {"role": "tool", "content": "found"},
         ]});
-        let chat = Chat::decode::<OpenAi>(&body).unwrap();
+        let chat = ChatRequest::decode::<OpenAi>(&body).unwrap();
         assert_eq!((chat.question.as_str(), chat.input_tokens), ("and now?", 7));
         assert!(chat.has_tool_result && !chat.streams);
-        assert!(Chat::decode::<Ollama>(&body).unwrap().streams);
+        assert!(ChatRequest::decode::<Ollama>(&body).unwrap().streams);
     }
 
     #[test]
-    fn a_request_without_a_model_is_no_chat() {
-        assert_eq!(Chat::decode::<OpenAi>(&json!({"messages": []})), None);
+    fn a_request_without_a_model_is_rejected() {
+        assert_eq!(ChatRequest::decode::<OpenAi>(&json!({"messages": []})), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Accepted connections that tell when everything written to them has left the process. The HTTP library
-//! drops what it has buffered when a body fails, so a fault that comes after K tokens must know this.
+//! Connections that signal each flush. The HTTP library drops its buffer when a body fails, so a fault after
+//! K tokens has to wait until those have left the process.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,18 +13,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// Accepts [`Socket`]s.
-pub(crate) struct Sockets(pub(crate) TcpListener);
+/// Accepts [`FlushSocket`]s.
+pub(crate) struct FlushListener(pub(crate) TcpListener);
 
-impl Listener for Sockets {
-    type Io = Socket;
+impl Listener for FlushListener {
+    type Io = FlushSocket;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Socket, SocketAddr) {
+    async fn accept(&mut self) -> (FlushSocket, SocketAddr) {
         let (stream, address) = Listener::accept(&mut self.0).await;
-        // It fails only if the client has left already, which the first read tells too.
+        // This fails only if the client has disconnected, which the first read reports too.
         let _ = stream.set_nodelay(true);
-        (Socket { stream, flushes: Flushes::default() }, address)
+        (FlushSocket { stream, flushes: FlushSignal::default() }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -32,30 +32,29 @@ impl Listener for Sockets {
     }
 }
 
-/// Tells when a connection was flushed.
+/// Signals each flush of a connection.
 #[derive(Clone, Default)]
-pub(crate) struct Flushes(Arc<Notify>);
+pub(crate) struct FlushSignal(Arc<Notify>);
 
-impl Flushes {
-    /// Waits until all that was written so far has left the process.
+impl FlushSignal {
+    /// Waits until everything written so far has left the process.
     pub(crate) async fn next(&self) {
         self.0.notified().await;
     }
 }
 
-impl Connected<IncomingStream<'_, Sockets>> for Flushes {
-    fn connect_info(stream: IncomingStream<'_, Sockets>) -> Self {
+impl Connected<IncomingStream<'_, FlushListener>> for FlushSignal {
+    fn connect_info(stream: IncomingStream<'_, FlushListener>) -> Self {
         stream.io().flushes.clone()
     }
 }
 
-/// A client's connection.
-pub(crate) struct Socket {
+pub(crate) struct FlushSocket {
     stream: TcpStream,
-    flushes: Flushes,
+    flushes: FlushSignal,
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for FlushSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -65,7 +64,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for FlushSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

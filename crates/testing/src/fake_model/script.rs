@@ -1,13 +1,13 @@
-//! How an answer goes, read from the model's name: `fake,tokens=64,pace=20ms,die=5`.
+//! Parses a model name such as `fake,tokens=64,pace=20ms,die=5` into the script of its answers.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::vectors::Vectors;
+use super::vectors::VectorScript;
 
-/// What a model's name asks for.
+/// The behaviour that a model name asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Script {
+pub(crate) struct AnswerScript {
     pub(crate) tokens: Option<u64>,
     pub(crate) reasoning: u64,
     pub(crate) wording: Wording,
@@ -23,15 +23,15 @@ pub(crate) struct Script {
     pub(crate) repeat_ids: bool,
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<u64>,
-    /// So many requests meet the status or the fault; all if it is not said.
+    /// Number of requests that get the status or the fault; `None` for all.
     pub(crate) times: Option<u64>,
-    pub(crate) vectors: Vectors,
+    pub(crate) vectors: VectorScript,
 }
 
-/// What the tokens are.
+/// Which tokens an answer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Wording {
-    /// Those of [`crate::fake_token`].
+    /// Those of [`super::fake_token`].
     #[default]
     Sentences,
     /// `word0 word1 word2 …`
@@ -40,11 +40,11 @@ pub(crate) enum Wording {
     Echo,
 }
 
-/// What goes wrong midway.
+/// A fault during an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
-    /// So many tokens come before it; fewer if the answer has fewer.
+    /// Number of tokens before it; fewer if the answer has fewer.
     pub(crate) after: u64,
 }
 
@@ -55,8 +55,8 @@ pub(crate) enum FaultKind {
     Error,
 }
 
-/// Every part a name may have, and what it does.
-const PARTS: &[(&str, &str)] = &[
+/// The parts of a model name and their meanings.
+const GRAMMAR: &[(&str, &str)] = &[
     ("tokens=N", "the answer has N tokens (16)"),
     ("reasoning=N", "N tokens of reasoning come before the text"),
     ("words", "the tokens are word0, word1, word2, …"),
@@ -65,8 +65,8 @@ const PARTS: &[(&str, &str)] = &[
     ("empty", "no text at all, and a proper end"),
     ("length", "the finish reason is length"),
     ("pace=D", "the time between two tokens; without it tokens come as fast as they are read"),
-    ("silence=D", "nothing is sent for so long, not even headers"),
-    ("delay=D", "the network's part of that wait"),
+    ("silence=D", "nothing is sent for D, not even headers"),
+    ("delay=D", "the network's part of that wait, added to it"),
     ("die=K", "the connection is cut after K tokens"),
     ("stall=K", "silent for good after K tokens, the connection open"),
     ("error=K", "an error inside the stream after K tokens"),
@@ -87,48 +87,47 @@ const PARTS: &[(&str, &str)] = &[
 
 const DEFAULT_TOKENS: u64 = 16;
 
-/// The grammar of model names, one part a line, for help texts.
-pub fn grammar() -> String {
-    PARTS.iter().map(|(form, meaning)| format!("  {form:<14} {meaning}\n")).collect()
+/// The grammar of model names, one part per line, for help texts.
+pub fn model_name_grammar() -> String {
+    GRAMMAR.iter().map(|(form, meaning)| format!("  {form:<14} {meaning}\n")).collect()
 }
 
-impl Script {
-    /// Reads a name: anything without a comma is just a name, then come the parts. Ollama's `:latest`
-    /// may follow.
-    pub(crate) fn parse(name: &str) -> Result<Self, BadName> {
+impl AnswerScript {
+    /// Parses a model name: a plain name or a part, followed by more parts. Ollama's suffix `:latest` is
+    /// ignored.
+    pub(crate) fn parse(name: &str) -> Result<Self, InvalidModelName> {
         let mut script = Self::default();
         let name = name.strip_suffix(":latest").unwrap_or(name);
         for (index, part) in name.split(',').map(str::trim).enumerate() {
             let is_plain_name = index == 0 && !part.contains('=');
-            if !script.take(part).ok_or_else(|| BadName(part.to_owned()))? && !is_plain_name {
-                return Err(BadName(part.to_owned()));
+            if !script.parse_part(part).ok_or_else(|| InvalidModelName(part.to_owned()))? && !is_plain_name {
+                return Err(InvalidModelName(part.to_owned()));
             }
         }
         Ok(script)
     }
 
-    /// The script as it goes after so many requests for the model.
-    pub(crate) fn after(mut self, requests: u64) -> Self {
+    /// The script for a request after this many requests for the same model.
+    pub(crate) fn at_request(mut self, requests: u64) -> Self {
         if self.times.is_some_and(|times| requests >= times) {
             (self.status, self.fault) = (None, None);
         }
         self
     }
 
-    /// How long the headers take.
-    pub(crate) fn wait_before_headers(&self) -> Duration {
+    /// How long the response headers are delayed.
+    pub(crate) fn header_delay(&self) -> Duration {
         self.silence + self.delay
     }
 
-    /// How many tokens of text there are if nothing else bounds them. A fault that comes late makes the
-    /// answer long enough for it.
+    /// Number of text tokens. Without `tokens=N`, an answer is long enough for its fault.
     pub(crate) fn text_tokens(&self) -> u64 {
         let before_fault = self.fault.map_or(0, |fault| fault.after.saturating_sub(self.reasoning));
         self.tokens.unwrap_or(DEFAULT_TOKENS.max(before_fault))
     }
 
-    /// Takes a part in. False if there is no such part, none if its value is wrong.
-    fn take(&mut self, part: &str) -> Option<bool> {
+    /// Parses one part. Returns `Some(false)` if there is no such part and `None` if its value is invalid.
+    fn parse_part(&mut self, part: &str) -> Option<bool> {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         match (key, value) {
             ("words", "") => self.wording = Wording::Numbered,
@@ -152,13 +151,13 @@ impl Script {
             }
             ("retry-after", _) => self.retry_after = Some(value.parse().ok()?),
             ("times", _) => self.times = Some(value.parse().ok()?),
-            _ => return self.vectors.take(key, value),
+            _ => return self.vectors.parse_part(key, value),
         }
         Some(true)
     }
 }
 
-/// Reads `250us`, `20ms` or `2s`, up to an hour.
+/// Parses `250us`, `20ms` or `2s`, up to an hour.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let number = digits.parse().ok()?;
@@ -171,68 +170,68 @@ fn duration(text: &str) -> Option<Duration> {
     (duration <= Duration::from_secs(3600)).then_some(duration)
 }
 
-/// A model's name that cannot be played; tells the part that is wrong and what is allowed.
+/// A part of a model name that is unknown or has an invalid value. The message lists the allowed parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadName(String);
+pub(crate) struct InvalidModelName(String);
 
-impl fmt::Display for BadName {
+impl fmt::Display for InvalidModelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the model name's part `{}` is unknown or has a wrong value; allowed are", self.0)?;
-        for (index, (form, _)) in PARTS.iter().enumerate() {
+        for (index, (form, _)) in GRAMMAR.iter().enumerate() {
             write!(f, "{} {form}", if index == 0 { "" } else { "," })?;
         }
         f.write_str(" (N, K: a number; D: a duration such as 20ms or 2s)")
     }
 }
 
-impl std::error::Error for BadName {}
+impl std::error::Error for InvalidModelName {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn any_plain_name_is_the_default_answer() {
+    fn a_plain_name_selects_the_default_answer() {
         for name in ["fake", "fake:latest", "llama3.2", "llama3.2:latest", "hf.co/some/model:Q4_K_M", ""] {
-            assert_eq!(Script::parse(name), Ok(Script::default()), "{name}");
+            assert_eq!(AnswerScript::parse(name), Ok(AnswerScript::default()), "{name}");
         }
     }
 
     #[test]
-    fn parts_say_how_the_answer_goes() {
-        let expected = Script {
+    fn parts_select_the_behaviour() {
+        let expected = AnswerScript {
             tokens: Some(64),
             pace: Some(Duration::from_millis(20)),
             silence: Duration::from_secs(2),
             split: true,
             fault: Some(Fault { kind: FaultKind::Die, after: 5 }),
-            ..Script::default()
+            ..AnswerScript::default()
         };
         for name in [
             "fake,tokens=64,pace=20ms,silence=2s,split,die=5",
             "tokens=64,pace=20000us,silence=2s,split,die=5:latest",
             "split, die=5, silence=2000ms, tokens=64, pace=20ms",
         ] {
-            assert_eq!(Script::parse(name).as_ref(), Ok(&expected), "{name}");
+            assert_eq!(AnswerScript::parse(name).as_ref(), Ok(&expected), "{name}");
         }
     }
 
     #[test]
-    fn every_part_of_the_grammar_is_understood() {
-        for (form, _) in PARTS {
+    fn every_part_of_the_grammar_is_accepted() {
+        for (form, _) in GRAMMAR {
             let part = form
                 .replace("=NAME", "=search")
                 .replace("=CODE", "=429")
                 .replace("=N", "=3")
                 .replace("=K", "=3")
                 .replace("=D", "=3ms");
-            let script = Script::parse(&format!("fake,{part}")).unwrap();
-            assert_ne!(script, Script::default(), "{part}");
+            let script = AnswerScript::parse(&format!("fake,{part}")).unwrap();
+            assert_ne!(script, AnswerScript::default(), "{part}");
         }
     }
 
     #[test]
-    fn an_unknown_part_is_named_with_what_is_allowed() {
+    fn an_invalid_part_is_named_with_the_allowed_ones() {
         for (name, part) in [
             ("fake,tokns=3", "tokns=3"),
             ("tokns=3", "tokns=3"),
@@ -249,17 +248,17 @@ mod tests {
             ("fake,dimension=0", "dimension=0"),
             ("fake,reverse=1", "reverse=1"),
         ] {
-            let error = Script::parse(name).unwrap_err();
-            assert_eq!(error, BadName(part.to_owned()), "{name}");
+            let error = AnswerScript::parse(name).unwrap_err();
+            assert_eq!(error, InvalidModelName(part.to_owned()), "{name}");
             assert!(error.to_string().contains("die=K"), "{error}");
         }
     }
 
     #[test]
-    fn a_fault_comes_only_so_many_times() {
-        let script = Script::parse("fake,status=429,die=0,times=2").unwrap();
+    fn a_fault_is_limited_to_the_first_requests() {
+        let script = AnswerScript::parse("fake,status=429,die=0,times=2").unwrap();
         for (requests, is_faulty) in [(0, true), (1, true), (2, false), (3, false)] {
-            let script = script.clone().after(requests);
+            let script = script.clone().at_request(requests);
             assert_eq!(
                 (script.status.is_some(), script.fault.is_some()),
                 (is_faulty, is_faulty),
@@ -271,7 +270,7 @@ mod tests {
     #[test]
     fn an_answer_is_long_enough_for_its_fault() {
         for (name, tokens) in [("fake", 16), ("die=3", 16), ("die=20", 20), ("tokens=4,die=20", 4)] {
-            assert_eq!(Script::parse(name).unwrap().text_tokens(), tokens, "{name}");
+            assert_eq!(AnswerScript::parse(name).unwrap().text_tokens(), tokens, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An embedder in the process, whose faults are words in the texts, and which tells what it was asked.
+//! An in-process embedder that records its texts and fails on certain words.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,12 @@ use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, FailureKind, 
 
 use crate::fake_vector;
 
-/// Numbers in a vector.
+/// Components of a vector.
 const DIMENSION: usize = 64;
 
-/// Embeds by counting words. It refuses every call that has a text with the word `REFUSED`, and breaks off at
-/// one with the word `BROKEN`, or at any while it is [down](FakeEmbedder::set_down).
+/// Computes vectors of word counts, see [`fake_vector`]. A call fails with `Refused` if a text contains the
+/// word `REFUSED`, and with `Unavailable` if one contains `BROKEN` or the embedder is
+/// [down](FakeEmbedder::set_down).
 #[derive(Debug, Default)]
 pub struct FakeEmbedder {
     embedded: Mutex<Vec<String>>,
@@ -20,20 +21,20 @@ pub struct FakeEmbedder {
 }
 
 impl FakeEmbedder {
-    /// The name of its model.
+    /// The name of the model.
     pub const MODEL: &str = "fake-embedder";
 
-    /// An embedder that was asked nothing yet.
+    /// An embedder that is not down.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The texts that it gave vectors for since this was last asked.
+    /// Removes and returns the texts embedded so far.
     pub fn take_embedded(&self) -> Vec<String> {
         std::mem::take(&mut *self.embedded())
     }
 
-    /// Makes it break off at every call, or at none any more.
+    /// Makes every call fail, or succeed again.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Ollama's chat, newline-delimited JSON or one JSON, and its embeddings.
+//! Ollama's API: chat as newline-delimited JSON or one JSON object, and embeddings.
 
 use std::io::Write;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -6,24 +6,24 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use domain::Timestamp;
 use serde_json::{Value, json};
 
-use crate::vendor::{Chat, End, Finish, Frames, Kind, Vendor};
+use super::api::{AnswerEnd, ChatRequest, Finish, FrameEncoder, ModelApi, TokenKind};
 
 /// Ollama's API.
 pub(crate) struct Ollama;
 
-impl Vendor for Ollama {
+impl ModelApi for Ollama {
     const STREAMS_BY_DEFAULT: bool = true;
     const STREAM_TYPE: &'static str = "application/x-ndjson";
 
-    fn frames(chat: &Chat) -> Box<dyn Frames> {
-        Box::new(Lines::new(chat))
+    fn frames(chat: &ChatRequest) -> Box<dyn FrameEncoder> {
+        Box::new(NdjsonEncoder::new(chat))
     }
 
     fn error(_: u16, message: &str) -> Value {
         json!({"error": message})
     }
 
-    fn cuts_texts(body: &Value) -> bool {
+    fn truncates(body: &Value) -> bool {
         body["truncate"] != false
     }
 
@@ -40,10 +40,10 @@ impl Vendor for Ollama {
 
 /// The body of `GET /api/tags`.
 pub(crate) fn tags(names: impl IntoIterator<Item = String>) -> Value {
-    let mut stamps = Stamps::default();
+    let mut timestamps = Timetimestamps::default();
     let model = |name| {
         let mut modified_at = Vec::new();
-        stamps.write(&mut modified_at);
+        timestamps.write(&mut modified_at);
         json!({
             "name": name,
             "model": name,
@@ -59,25 +59,25 @@ pub(crate) fn tags(names: impl IntoIterator<Item = String>) -> Value {
     json!({"models": names.into_iter().map(model).collect::<Vec<_>>()})
 }
 
-/// An answer: a line for each token, or everything in the last line.
-struct Lines {
-    /// All of a line before its moment.
+/// An answer with one line per token, or with everything in one line.
+struct NdjsonEncoder {
+    /// The start of a line, up to its timestamp.
     head: String,
-    stamps: Stamps,
+    timestamps: Timetimestamps,
     streams: bool,
     input_tokens: u64,
     started: Instant,
-    /// What an answer that is not streamed has gathered.
+    /// The text of an answer that is not streamed.
     content: Vec<u8>,
     thinking: Vec<u8>,
     tool_calls: Value,
 }
 
-impl Lines {
-    fn new(chat: &Chat) -> Self {
+impl NdjsonEncoder {
+    fn new(chat: &ChatRequest) -> Self {
         Self {
             head: format!(r#"{{"model":{},"created_at":""#, Value::from(chat.model.as_str())),
-            stamps: Stamps::default(),
+            timestamps: Timetimestamps::default(),
             streams: chat.streams,
             input_tokens: chat.input_tokens,
             started: Instant::now(),
@@ -87,10 +87,10 @@ impl Lines {
         }
     }
 
-    /// Writes a line up to where its `done` belongs.
+    /// Writes a line up to its `done` field.
     fn message(&mut self, content: &[u8], thinking: &[u8], tool_calls: &Value, out: &mut Vec<u8>) {
         out.extend_from_slice(self.head.as_bytes());
-        self.stamps.write(out);
+        self.timestamps.write(out);
         out.extend_from_slice(br#"","message":{"role":"assistant","content":""#);
         out.extend_from_slice(content);
         out.push(b'"');
@@ -106,15 +106,15 @@ impl Lines {
     }
 }
 
-impl Frames for Lines {
+impl FrameEncoder for NdjsonEncoder {
     fn begin(&mut self, _: &mut Vec<u8>) {}
 
-    fn token(&mut self, kind: Kind, escaped: &[u8], out: &mut Vec<u8>) {
+    fn token(&mut self, kind: TokenKind, escaped: &[u8], out: &mut Vec<u8>) {
         match kind {
-            Kind::Text if !self.streams => return self.content.extend_from_slice(escaped),
-            Kind::Reasoning if !self.streams => return self.thinking.extend_from_slice(escaped),
-            Kind::Text => self.message(escaped, b"", &Value::Null, out),
-            Kind::Reasoning => self.message(b"", escaped, &Value::Null, out),
+            TokenKind::Text if !self.streams => return self.content.extend_from_slice(escaped),
+            TokenKind::Reasoning if !self.streams => return self.thinking.extend_from_slice(escaped),
+            TokenKind::Text => self.message(escaped, b"", &Value::Null, out),
+            TokenKind::Reasoning => self.message(b"", escaped, &Value::Null, out),
         }
         out.extend_from_slice(b",\"done\":false}\n");
     }
@@ -137,7 +137,7 @@ impl Frames for Lines {
         out.extend_from_slice(format!("{}\n", Ollama::error(500, message)).as_bytes());
     }
 
-    fn end(&mut self, end: &End, out: &mut Vec<u8>) {
+    fn end(&mut self, end: &AnswerEnd, out: &mut Vec<u8>) {
         let (content, thinking) = (std::mem::take(&mut self.content), std::mem::take(&mut self.thinking));
         let tool_calls = self.tool_calls.take();
         self.message(&content, &thinking, &tool_calls, out);
@@ -154,16 +154,16 @@ impl Frames for Lines {
     }
 }
 
-/// Writes moments in RFC 3339 with nanoseconds, each later than the one before. The text of a second is
-/// made once, for there are many lines in it.
+/// Writes strictly increasing timestamps in RFC 3339 with nanoseconds. The text of the current second is
+/// cached.
 #[derive(Default)]
-struct Stamps {
+struct Timetimestamps {
     last_nanos: u64,
     second: u64,
     second_text: String,
 }
 
-impl Stamps {
+impl Timetimestamps {
     fn write(&mut self, out: &mut Vec<u8>) {
         const NANOS: u64 = 1_000_000_000;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -185,11 +185,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_differ_and_have_nanoseconds() {
-        let mut stamps = Stamps::default();
+    fn timetimestamps_increase_and_have_nanoseconds() {
+        let mut timestamps = Timetimestamps::default();
         let mut next = || {
             let mut out = Vec::new();
-            stamps.write(&mut out);
+            timestamps.write(&mut out);
             String::from_utf8(out).unwrap()
         };
         let (first, second) = (next(), next());

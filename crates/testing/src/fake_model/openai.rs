@@ -1,20 +1,20 @@
-//! OpenAI's chat completions, server-sent events or one JSON, and its embeddings.
+//! OpenAI's API: chat completions as server-sent events or one JSON object, and embeddings.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::vendor::{Chat, End, Finish, Frames, Kind, Vendor};
+use super::api::{AnswerEnd, ChatRequest, Finish, FrameEncoder, ModelApi, TokenKind};
 
 /// OpenAI's API.
 pub(crate) struct OpenAi;
 
-impl Vendor for OpenAi {
+impl ModelApi for OpenAi {
     const STREAMS_BY_DEFAULT: bool = false;
     const STREAM_TYPE: &'static str = "text/event-stream; charset=utf-8";
 
-    fn frames(chat: &Chat) -> Box<dyn Frames> {
-        if chat.streams { Box::new(Chunks::new(chat)) } else { Box::new(Completion::new(chat)) }
+    fn frames(chat: &ChatRequest) -> Box<dyn FrameEncoder> {
+        if chat.streams { Box::new(SseEncoder::new(chat)) } else { Box::new(JsonEncoder::new(chat)) }
     }
 
     fn error(status: u16, message: &str) -> Value {
@@ -27,7 +27,7 @@ impl Vendor for OpenAi {
         json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
     }
 
-    fn cuts_texts(_: &Value) -> bool {
+    fn truncates(_: &Value) -> bool {
         false
     }
 
@@ -49,19 +49,19 @@ pub(crate) fn models(names: impl IntoIterator<Item = String>) -> Value {
 }
 
 /// A streamed answer.
-struct Chunks {
-    /// All of a chunk before its choices.
+struct SseEncoder {
+    /// The start of a chunk, up to its choices.
     head: String,
-    /// All of a chunk after its choices.
+    /// The end of a chunk, after its choices.
     tail: &'static str,
     input_tokens: u64,
     wants_usage: bool,
-    /// The number of the next frame, if they have numbers.
+    /// The id of the next frame, if frames carry ids.
     next_id: Option<u64>,
 }
 
-impl Chunks {
-    fn new(chat: &Chat) -> Self {
+impl SseEncoder {
+    fn new(chat: &ChatRequest) -> Self {
         Self {
             head: format!("{},\"choices\":[", opening(chat, "chat.completion.chunk")),
             tail: if chat.wants_usage { "],\"usage\":null}\n\n" } else { "]}\n\n" },
@@ -71,7 +71,7 @@ impl Chunks {
         }
     }
 
-    /// Writes what a frame has before its JSON.
+    /// Writes the start of a frame, up to its JSON.
     fn begin_frame(&mut self, out: &mut Vec<u8>) {
         if let Some(id) = &mut self.next_id {
             out.extend_from_slice(format!("id: {id}\n").as_bytes());
@@ -80,7 +80,7 @@ impl Chunks {
         out.extend_from_slice(b"data: ");
     }
 
-    /// Writes a chunk whose delta is these parts, joined.
+    /// Writes a chunk whose delta consists of these parts.
     fn chunk(&mut self, delta: &[&[u8]], finish_reason: &str, out: &mut Vec<u8>) {
         self.begin_frame(out);
         out.extend_from_slice(self.head.as_bytes());
@@ -95,15 +95,15 @@ impl Chunks {
     }
 }
 
-impl Frames for Chunks {
+impl FrameEncoder for SseEncoder {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.chunk(&[br#"{"role":"assistant","content":"","refusal":null}"#], "null", out);
     }
 
-    fn token(&mut self, kind: Kind, escaped: &[u8], out: &mut Vec<u8>) {
+    fn token(&mut self, kind: TokenKind, escaped: &[u8], out: &mut Vec<u8>) {
         let start: &[u8] = match kind {
-            Kind::Text => b"{\"content\":\"",
-            Kind::Reasoning => b"{\"reasoning_content\":\"",
+            TokenKind::Text => b"{\"content\":\"",
+            TokenKind::Reasoning => b"{\"reasoning_content\":\"",
         };
         self.chunk(&[start, escaped, b"\"}"], "null", out);
     }
@@ -117,7 +117,7 @@ impl Frames for Chunks {
             "index": 0, "id": "call_fake", "type": "function", "function": {"name": name, "arguments": ""},
         }]});
         self.chunk(&[start.to_string().as_bytes()], "null", out);
-        // The arguments come in pieces, cut wherever a character ends.
+        // The arguments are sent in two pieces, split between characters.
         let arguments = arguments.to_string();
         let middle = arguments.floor_char_boundary(arguments.len() / 2);
         for piece in [&arguments[..middle], &arguments[middle..]] {
@@ -131,7 +131,7 @@ impl Frames for Chunks {
         out.extend_from_slice(format!("{}\n\n", OpenAi::error(500, message)).as_bytes());
     }
 
-    fn end(&mut self, end: &End, out: &mut Vec<u8>) {
+    fn end(&mut self, end: &AnswerEnd, out: &mut Vec<u8>) {
         self.chunk(&[b"{}"], &format!("\"{}\"", finish_reason(end.finish)), out);
         if self.wants_usage {
             let usage = usage(self.input_tokens, end.output_tokens);
@@ -142,8 +142,8 @@ impl Frames for Chunks {
     }
 }
 
-/// An answer in one piece.
-struct Completion {
+/// An answer in one JSON object.
+struct JsonEncoder {
     opening: String,
     input_tokens: u64,
     content: Vec<u8>,
@@ -151,8 +151,8 @@ struct Completion {
     tool_calls: Value,
 }
 
-impl Completion {
-    fn new(chat: &Chat) -> Self {
+impl JsonEncoder {
+    fn new(chat: &ChatRequest) -> Self {
         Self {
             opening: opening(chat, "chat.completion"),
             input_tokens: chat.input_tokens,
@@ -163,13 +163,13 @@ impl Completion {
     }
 }
 
-impl Frames for Completion {
+impl FrameEncoder for JsonEncoder {
     fn begin(&mut self, _: &mut Vec<u8>) {}
 
-    fn token(&mut self, kind: Kind, escaped: &[u8], _: &mut Vec<u8>) {
+    fn token(&mut self, kind: TokenKind, escaped: &[u8], _: &mut Vec<u8>) {
         match kind {
-            Kind::Text => self.content.extend_from_slice(escaped),
-            Kind::Reasoning => self.reasoning.extend_from_slice(escaped),
+            TokenKind::Text => self.content.extend_from_slice(escaped),
+            TokenKind::Reasoning => self.reasoning.extend_from_slice(escaped),
         }
     }
 
@@ -186,7 +186,7 @@ impl Frames for Completion {
         out.extend_from_slice(OpenAi::error(500, message).to_string().as_bytes());
     }
 
-    fn end(&mut self, end: &End, out: &mut Vec<u8>) {
+    fn end(&mut self, end: &AnswerEnd, out: &mut Vec<u8>) {
         out.extend_from_slice(self.opening.as_bytes());
         out.extend_from_slice(br#","choices":[{"index":0,"message":{"role":"assistant","content":"#);
         if self.tool_calls.is_null() {
@@ -206,8 +206,8 @@ impl Frames for Completion {
     }
 }
 
-/// The fields that every chunk and every completion begins with.
-fn opening(chat: &Chat, object: &str) -> String {
+/// The fields at the start of every chunk and completion.
+fn opening(chat: &ChatRequest, object: &str) -> String {
     let (number, created, model) = (chat.number, now(), Value::from(chat.model.as_str()));
     format!(
         r#"{{"id":"chatcmpl-fake{number}","object":"{object}","created":{created},"model":{model},"system_fingerprint":"fp_fake""#

@@ -1,4 +1,4 @@
-//! A retriever that finds what a test says, without an index.
+//! A retriever with a fixed result, without an index.
 
 use std::future::pending;
 use std::sync::{Mutex, PoisonError};
@@ -10,59 +10,59 @@ use domain::{
     Stage, StageName, Timestamp,
 };
 
-/// A retriever that a test tells what to find.
+/// Returns the same result for every query, and records the queries.
 pub struct ScriptedRetriever {
-    finds: Finds,
+    outcome: Outcome,
     queries: Mutex<Vec<RetrievalQuery>>,
 }
 
-enum Finds {
+enum Outcome {
     Passages(Vec<Passage>),
     Irrelevant(Vec<Passage>),
     Failure(Failure),
-    NothingEver,
+    Hang,
 }
 
 impl ScriptedRetriever {
-    /// Finds nothing.
+    /// Finds nothing, as an empty knowledge base does.
     pub fn nothing() -> Self {
-        Self::new(Finds::Passages(Vec::new()))
+        Self::new(Outcome::Passages(Vec::new()))
     }
 
-    /// Finds these passages, as many of them as are asked for.
+    /// Finds these passages, up to the limit of the query.
     pub fn finding(passages: Vec<Passage>) -> Self {
-        Self::new(Finds::Passages(passages))
+        Self::new(Outcome::Passages(passages))
     }
 
-    /// Finds these, and that none of them answers anything.
+    /// Finds these passages, and reports that none of them is relevant.
     pub fn irrelevant(passages: Vec<Passage>) -> Self {
-        Self::new(Finds::Irrelevant(passages))
+        Self::new(Outcome::Irrelevant(passages))
     }
 
     /// Fails.
     pub fn failing(failure: Failure) -> Self {
-        Self::new(Finds::Failure(failure))
+        Self::new(Outcome::Failure(failure))
     }
 
-    /// Begins, and never ends.
+    /// Starts retrieval and never returns.
     pub fn hanging() -> Self {
-        Self::new(Finds::NothingEver)
+        Self::new(Outcome::Hang)
     }
 
-    /// What it was asked for so far.
+    /// The queries so far.
     pub fn queries(&self) -> Vec<RetrievalQuery> {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn new(finds: Finds) -> Self {
-        Self { finds, queries: Mutex::default() }
+    fn new(outcome: Outcome) -> Self {
+        Self { outcome, queries: Mutex::default() }
     }
 }
 
 #[async_trait]
 impl Retriever for ScriptedRetriever {
     fn is_empty(&self) -> bool {
-        matches!(&self.finds, Finds::Passages(passages) if passages.is_empty())
+        matches!(&self.outcome, Outcome::Passages(passages) if passages.is_empty())
     }
 
     async fn retrieve(
@@ -74,11 +74,11 @@ impl Retriever for ScriptedRetriever {
         let limit = query.limit;
         self.queries.lock().unwrap_or_else(PoisonError::into_inner).push(query);
         stages(Stage::Began(StageName::Retrieval));
-        let (passages, is_relevant) = match &self.finds {
-            Finds::Passages(passages) => (passages, !passages.is_empty()),
-            Finds::Irrelevant(passages) => (passages, false),
-            Finds::Failure(failure) => return Err(failure.clone()),
-            Finds::NothingEver => pending().await,
+        let (passages, is_relevant) = match &self.outcome {
+            Outcome::Passages(passages) => (passages, !passages.is_empty()),
+            Outcome::Irrelevant(passages) => (passages, false),
+            Outcome::Failure(failure) => return Err(failure.clone()),
+            Outcome::Hang => pending().await,
         };
         let candidates = passages.len();
         let took = Duration::from_millis(3);
@@ -93,7 +93,7 @@ impl Retriever for ScriptedRetriever {
     }
 }
 
-fn hit((place, passage): (usize, Passage)) -> Hit {
+fn hit((rank, passage): (usize, Passage)) -> Hit {
     let candidate = Candidate {
         chunk: passage.chunk,
         document: passage.document,
@@ -102,8 +102,8 @@ fn hit((place, passage): (usize, Passage)) -> Hit {
         dense: None,
         cosine: Some(passage.score),
     };
-    let standing = (place, passage.score);
-    Hit { passage, candidate, fused: standing, reranked: Some(standing) }
+    let rank_and_score = (rank, passage.score);
+    Hit { passage, candidate, fused: rank_and_score, reranked: Some(rank_and_score) }
 }
 
 /// A passage with this text, at the beginning of a document with this title.

@@ -1,4 +1,4 @@
-//! A catalog that fails when a test says so.
+//! A catalog that fails while the test says so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,24 +9,24 @@ use domain::{
     PutOutcome, StorageError, StoredChunk, StoredDocument, UnembeddedChunk,
 };
 
-/// Passes everything to another catalog, unless it is to fail now.
+/// Forwards to another catalog, or fails every call.
 pub struct FailingCatalog {
     inner: Arc<dyn Catalog>,
     fails: AtomicBool,
 }
 
 impl FailingCatalog {
-    /// A catalog over `inner` that does not fail yet.
+    /// Forwards every call, until told to fail.
     pub fn new(inner: Arc<dyn Catalog>) -> Self {
         Self { inner, fails: AtomicBool::new(false) }
     }
 
-    /// From now on everything fails, or works again.
+    /// Makes every call fail, or succeed again.
     pub fn fail(&self, fail: bool) {
         self.fails.store(fail, Ordering::SeqCst);
     }
 
-    fn works(&self) -> Result<&dyn Catalog, StorageError> {
+    fn check(&self) -> Result<&dyn Catalog, StorageError> {
         match self.fails.load(Ordering::SeqCst) {
             true => Err(StorageError::other("this test's catalog fails".to_owned())),
             false => Ok(&*self.inner),
@@ -41,11 +41,11 @@ impl Catalog for FailingCatalog {
         who: &Principal,
         documents: Vec<NewDocument>,
     ) -> Result<Vec<PutOutcome>, StorageError> {
-        self.works()?.put(who, documents).await
+        self.check()?.put(who, documents).await
     }
 
     async fn remove(&self, who: &Principal, documents: &[DocumentId]) -> Result<u64, StorageError> {
-        self.works()?.remove(who, documents).await
+        self.check()?.remove(who, documents).await
     }
 
     async fn document(
@@ -53,7 +53,7 @@ impl Catalog for FailingCatalog {
         who: &Principal,
         id: DocumentId,
     ) -> Result<Option<StoredDocument>, StorageError> {
-        self.works()?.document(who, id).await
+        self.check()?.document(who, id).await
     }
 
     async fn documents(
@@ -63,11 +63,11 @@ impl Catalog for FailingCatalog {
         skip: u64,
         limit: usize,
     ) -> Result<(Vec<StoredDocument>, u64), StorageError> {
-        self.works()?.documents(who, repo_url, skip, limit).await
+        self.check()?.documents(who, repo_url, skip, limit).await
     }
 
     async fn collections(&self, who: &Principal) -> Result<Vec<(String, u64)>, StorageError> {
-        self.works()?.collections(who).await
+        self.check()?.collections(who).await
     }
 
     async fn known(
@@ -76,19 +76,19 @@ impl Catalog for FailingCatalog {
         collection: &str,
         repo_url: &str,
     ) -> Result<Vec<KnownFile>, StorageError> {
-        self.works()?.known(who, collection, repo_url).await
+        self.check()?.known(who, collection, repo_url).await
     }
 
     async fn matching(&self, who: &Principal, filters: &Filters) -> Result<FilterMatches, StorageError> {
-        self.works()?.matching(who, filters).await
+        self.check()?.matching(who, filters).await
     }
 
     async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError> {
-        self.works()?.pieces(who, chunks).await
+        self.check()?.pieces(who, chunks).await
     }
 
     async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<UnembeddedChunk>, StorageError> {
-        self.works()?.unembedded(model, limit).await
+        self.check()?.unembedded(model, limit).await
     }
 
     async fn unembedded_of(
@@ -97,7 +97,7 @@ impl Catalog for FailingCatalog {
         documents: &[DocumentId],
         model: &str,
     ) -> Result<Vec<UnembeddedChunk>, StorageError> {
-        self.works()?.unembedded_of(who, documents, model).await
+        self.check()?.unembedded_of(who, documents, model).await
     }
 
     async fn put_vectors(
@@ -105,7 +105,7 @@ impl Catalog for FailingCatalog {
         model: &str,
         vectors: Vec<(UnembeddedChunk, Vec<f32>)>,
     ) -> Result<(), StorageError> {
-        self.works()?.put_vectors(model, vectors).await
+        self.check()?.put_vectors(model, vectors).await
     }
 
     async fn changes_since(
@@ -114,6 +114,6 @@ impl Catalog for FailingCatalog {
         model: &str,
         limit: usize,
     ) -> Result<CatalogChanges, StorageError> {
-        self.works()?.changes_since(revision, model, limit).await
+        self.check()?.changes_since(revision, model, limit).await
     }
 }

@@ -1,12 +1,12 @@
-//! The words of an answer. They repeat in a cycle whose length is a prime, so that a lost write of any
-//! usual size shows, and hold what decoders stumble over: repeated tokens, quotes, escapes, markup, and
-//! characters of two to four bytes.
+//! The text of answers: a cycle of tokens whose length is prime, so that a lost write changes the text
+//! whatever its size. It contains what is difficult for decoders: repeated tokens, quotes, escapes, markup,
+//! and characters of two to four bytes.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::script::{Script, Wording};
-use crate::vendor::Chat;
+use super::api::ChatRequest;
+use super::script::{AnswerScript, Wording};
 
 const TOKENS: [&str; 31] = [
     "Water ",
@@ -42,27 +42,27 @@ const TOKENS: [&str; 31] = [
     ". ",
 ];
 
-/// Token `index` of the fake's text.
+/// Token `index` of the default text.
 pub fn fake_token(index: u64) -> &'static str {
-    TOKENS[cycle(index)]
+    TOKENS[cyclic_index(index)]
 }
 
-/// The first `tokens` tokens of the fake's text, joined.
+/// The first `tokens` tokens of the default text, joined.
 pub fn fake_text(tokens: u64) -> String {
     (0..tokens).map(fake_token).collect()
 }
 
 /// The tokens of one answer.
-pub(crate) struct Speech {
+pub(crate) struct AnswerText {
     wording: Wording,
-    /// The words to echo, escaped.
+    /// The words to echo, escaped for JSON.
     words: Vec<String>,
-    /// How many tokens there are.
+    /// Number of tokens.
     pub(crate) tokens: u64,
 }
 
-impl Speech {
-    pub(crate) fn new(script: &Script, chat: &Chat) -> Self {
+impl AnswerText {
+    pub(crate) fn new(script: &AnswerScript, chat: &ChatRequest) -> Self {
         let words = match script.wording {
             Wording::Echo => chat.question.split_inclusive(char::is_whitespace).map(escaped).collect(),
             Wording::Sentences | Wording::Numbered => Vec::new(),
@@ -74,7 +74,7 @@ impl Speech {
         Self { wording: script.wording, words, tokens }
     }
 
-    /// Token `index` as the inside of a JSON string.
+    /// Token `index`, escaped for a JSON string.
     pub(crate) fn token(&self, index: u64) -> Cow<'_, str> {
         match self.wording {
             Wording::Sentences => Cow::Borrowed(escaped_fake_token(index)),
@@ -89,15 +89,15 @@ impl Speech {
     }
 }
 
-/// [`fake_token`] as the inside of a JSON string.
+/// [`fake_token`], escaped for a JSON string.
 pub(crate) fn escaped_fake_token(index: u64) -> &'static str {
     static ESCAPED: LazyLock<Vec<String>> = LazyLock::new(|| TOKENS.map(escaped).to_vec());
-    &ESCAPED[cycle(index)]
+    &ESCAPED[cyclic_index(index)]
 }
 
-/// Cuts an escaped text inside its first character beyond the basic plane: one half of the surrogate pair
-/// on each side.
-pub(crate) fn cut_surrogate_pair(escaped: &str) -> Option<(String, String)> {
+/// Splits an escaped text inside its first character beyond the basic multilingual plane, with one half of
+/// the surrogate pair on each side.
+pub(crate) fn split_surrogate_pair(escaped: &str) -> Option<(String, String)> {
     let (at, character) = escaped.char_indices().find(|(_, character)| character.len_utf16() == 2)?;
     let mut pair = [0; 2];
     character.encode_utf16(&mut pair);
@@ -110,7 +110,7 @@ fn escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-fn cycle(index: u64) -> usize {
+fn cyclic_index(index: u64) -> usize {
     usize::try_from(index % TOKENS.len() as u64).expect("smaller than an array's length")
 }
 
@@ -127,17 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn the_default_answer_holds_what_decoders_stumble_over() {
+    fn the_default_answer_contains_difficult_characters() {
         let text = fake_text(16);
-        for trap in ["ha ha ha", "ï", "日", "🙂", "\"", "\\", "\n"] {
-            assert!(text.contains(trap), "{trap}");
+        for difficult in ["ha ha ha", "ï", "日", "🙂", "\"", "\\", "\n"] {
+            assert!(text.contains(difficult), "{difficult}");
         }
     }
 
     #[test]
-    fn a_surrogate_pair_is_cut_in_the_middle() {
+    fn a_surrogate_pair_is_split_in_the_middle() {
         let expected = ("a\\ud83d".to_owned(), "\\ude42b🙂".to_owned());
-        assert_eq!(cut_surrogate_pair("a🙂b🙂"), Some(expected));
-        assert_eq!(cut_surrogate_pair("naïve 日本"), None);
+        assert_eq!(split_surrogate_pair("a🙂b🙂"), Some(expected));
+        assert_eq!(split_surrogate_pair("naïve 日本"), None);
     }
 }

@@ -1,17 +1,16 @@
-//! The vectors of texts: a count of each word, so that texts that share words lie close together. They are
-//! not of length one: whoever needs that has to see to it.
+//! Vectors of word counts: texts that share words have a high cosine. They are not normalized.
 
 use serde_json::Value;
 
-/// Numbers in a vector if the model's name doesn't say.
+/// Dimension of a vector, if the model name does not set it.
 const DEFAULT_DIMENSION: usize = 64;
 
-/// The vector of a text: the words, whatever their case, are spread over the numbers by their hash, and counted.
+/// The vector of a text: each word, in lower case, adds one to the component that its hash selects.
 pub fn fake_vector(text: &str, dimension: usize) -> Vec<f32> {
     let mut vector = vec![0.0; dimension];
     let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
     for word in words {
-        vector[place(&word.to_lowercase(), dimension)] += 1.0;
+        vector[dimension_of(&word.to_lowercase(), dimension)] += 1.0;
     }
     if vector.iter().all(|&number| number == 0.0) {
         vector[0] = 1.0;
@@ -19,11 +18,11 @@ pub fn fake_vector(text: &str, dimension: usize) -> Vec<f32> {
     vector
 }
 
-/// What a model's name says about vectors. A fault is in the vector with this index, in every answer.
+/// The part of a script for vectors. A fault affects the vector with this index in every response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Vectors {
+pub(crate) struct VectorScript {
     dimension: Option<usize>,
-    /// Words that a text may have.
+    /// Maximum words of a text.
     pub(crate) longest: Option<usize>,
     lacks: Option<usize>,
     short: Option<usize>,
@@ -32,9 +31,10 @@ pub(crate) struct Vectors {
     pub(crate) reverse: bool,
 }
 
-impl Vectors {
-    /// Takes a part of a name in. False if there is no such part, none if its value is wrong.
-    pub(crate) fn take(&mut self, key: &str, value: &str) -> Option<bool> {
+impl VectorScript {
+    /// Parses one part of a model name. Returns `Some(false)` if there is no such part and `None` if its
+    /// value is invalid.
+    pub(crate) fn parse_part(&mut self, key: &str, value: &str) -> Option<bool> {
         match (key, value) {
             ("reverse", "") => self.reverse = true,
             ("dimension", _) => self.dimension = Some(value.parse().ok().filter(|&numbers| numbers > 0)?),
@@ -48,7 +48,7 @@ impl Vectors {
         Some(true)
     }
 
-    /// The vectors of these texts with their indexes, faults included.
+    /// The vectors of these texts with their indexes, with the faults of the script.
     pub(crate) fn of(&self, texts: &[String]) -> Vec<(usize, Value)> {
         let indexes = (0..texts.len()).filter(|&index| self.lacks != Some(index));
         indexes.map(|index| (index, self.vector(index, &texts[index]))).collect()
@@ -70,8 +70,8 @@ impl Vectors {
     }
 }
 
-/// Where a word counts: FNV-1a, which is the same everywhere.
-fn place(word: &str, dimension: usize) -> usize {
+/// The component for a word: FNV-1a, which is stable across platforms.
+fn dimension_of(word: &str, dimension: usize) -> usize {
     let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -89,23 +89,23 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_share_words_lie_closer_together() {
+    fn texts_that_share_words_have_similar_vectors() {
         assert!(dot("Water runs, down!", "water runs up") > dot("water runs down", "cats sleep"));
     }
 
     #[test]
-    fn no_text_has_a_vector_of_zeros() {
+    fn no_text_has_a_zero_vector() {
         for text in ["", "  ", "?!", "word", "one two three"] {
             assert!(fake_vector(text, 1)[0] > 0.0, "{text:?}");
         }
     }
 
     #[test]
-    fn faults_are_where_the_name_says() {
-        let mut vectors = Vectors::default();
+    fn faults_are_at_the_configured_indexes() {
+        let mut vectors = VectorScript::default();
         for (key, value) in [("dimension", "2"), ("lacks", "0"), ("null", "1"), ("short", "2"), ("zero", "3")]
         {
-            assert_eq!(vectors.take(key, value), Some(true), "{key}");
+            assert_eq!(vectors.parse_part(key, value), Some(true), "{key}");
         }
         let found = vectors.of(&[const { String::new() }; 4]);
         assert_eq!(found, [(1, json!([null, 0.0])), (2, json!([1.0])), (3, json!([0.0, 0.0]))]);

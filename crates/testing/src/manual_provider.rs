@@ -1,4 +1,4 @@
-//! A provider that a test drives by hand, event by event, without sockets: good on paused time.
+//! A provider whose events a test sends one by one, without sockets, so that it works on paused time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,46 +11,46 @@ use futures::Stream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// So many calls may wait for the test to take them.
-const WAITING_CALLS: usize = 1_024;
+/// Calls that may wait for [`ManualCalls::next`].
+const MAX_PENDING_CALLS: usize = 1_024;
 
-/// So many events may wait for the engine to read them.
-const WAITING_EVENTS: usize = 1 << 16;
+/// Events of a call that may wait to be read.
+const MAX_PENDING_EVENTS: usize = 1 << 16;
 
-/// Tokens that fit into a scripted model; each byte is one.
+/// The context window in tokens, where each byte is a token.
 const WINDOW: usize = 8_192;
 
-/// On paused time this passes at once if nothing else happens.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// Elapses at once on paused time, if no task can make progress.
+const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// A provider whose answers are given by the test.
-pub struct ScriptedProvider {
+/// A provider whose answers are sent by the test, call by call.
+pub struct ManualProvider {
     model: ModelId,
-    calls: mpsc::Sender<ScriptedCall>,
+    calls: mpsc::Sender<ManualCall>,
 }
 
-impl ScriptedProvider {
-    /// A provider with this name and model, and the calls that will be made to it.
-    pub fn new(provider: &str, model: &str) -> (Self, ScriptedCalls) {
-        let (sender, receiver) = mpsc::channel(WAITING_CALLS);
+impl ManualProvider {
+    /// A provider with this name and model, and the queue of its calls.
+    pub fn new(provider: &str, model: &str) -> (Self, ManualCalls) {
+        let (sender, receiver) = mpsc::channel(MAX_PENDING_CALLS);
         let model = ModelId { provider: provider.into(), model: model.into() };
-        (Self { model, calls: sender }, ScriptedCalls { receiver })
+        (Self { model, calls: sender }, ManualCalls { receiver })
     }
 }
 
 #[async_trait]
-impl Provider for ScriptedProvider {
+impl Provider for ManualProvider {
     fn model(&self) -> ModelId {
         self.model.clone()
     }
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
-        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
-        let started = Act::Send(Ok(ModelEvent::Started(self.model.clone())));
+        let (sender, receiver) = mpsc::channel(MAX_PENDING_EVENTS);
+        let started = Step::Send(Ok(ModelEvent::Started(self.model.clone())));
         sender.try_send(started).expect("the channel is empty");
-        let call = ScriptedCall { request, sender };
-        self.calls.try_send(call).expect("the test keeps the calls, and takes them");
-        Box::pin(ScriptedStream { receiver, ended: false })
+        let call = ManualCall { request, sender };
+        self.calls.try_send(call).expect("the test holds the calls and takes them");
+        Box::pin(ManualStream { receiver, ended: false })
     }
 
     fn room(&self, request: &Request) -> Option<usize> {
@@ -66,47 +66,47 @@ impl Provider for ScriptedProvider {
     }
 }
 
-/// The calls made to a [`ScriptedProvider`], in order.
-pub struct ScriptedCalls {
-    receiver: mpsc::Receiver<ScriptedCall>,
+/// The calls made to a [`ManualProvider`], in order.
+pub struct ManualCalls {
+    receiver: mpsc::Receiver<ManualCall>,
 }
 
-impl ScriptedCalls {
+impl ManualCalls {
     /// Waits for the next call.
     ///
     /// # Panics
-    /// If none comes within a day (on paused time: before everything stands still), or if the provider
-    /// is gone.
-    pub async fn next(&mut self) -> ScriptedCall {
-        let call = timeout(PATIENCE, self.receiver.recv()).await;
-        call.expect("the provider is asked before the test stands still").expect("the provider lives")
+    /// If there is no call within a day, which on paused time means as soon as no task can make progress, or
+    /// if the provider is dropped.
+    pub async fn next(&mut self) -> ManualCall {
+        let call = timeout(TIMEOUT, self.receiver.recv()).await;
+        call.expect("the provider is called before the timeout").expect("the provider is alive")
     }
 
-    /// The next call, if it was made already.
-    pub fn try_next(&mut self) -> Option<ScriptedCall> {
+    /// The next call, if there is one already.
+    pub fn try_next(&mut self) -> Option<ManualCall> {
         self.receiver.try_recv().ok()
     }
 }
 
-/// One call of the provider. `Started` is sent by itself. A call that the test lets go is silent from
-/// then on.
-pub struct ScriptedCall {
+/// One call of a [`ManualProvider`]. `Started` is sent automatically. Dropping it leaves the stream silent
+/// and open.
+pub struct ManualCall {
     request: Arc<Request>,
-    sender: mpsc::Sender<Act>,
+    sender: mpsc::Sender<Step>,
 }
 
-impl ScriptedCall {
-    /// What the provider was asked.
+impl ManualCall {
+    /// The request of the call.
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Sends an event. If the stream was dropped, nobody sees it.
+    /// Sends an event. It is discarded if the stream was dropped.
     ///
     /// # Panics
-    /// If very many events wait to be read.
+    /// If 65,536 events wait to be read.
     pub fn send(&self, event: ModelEvent) {
-        self.act(Act::Send(Ok(event)));
+        self.push(Step::Send(Ok(event)));
     }
 
     /// Sends a token of text.
@@ -114,19 +114,19 @@ impl ScriptedCall {
         self.send(ModelEvent::Text(Text::from(token)));
     }
 
-    /// Ends the answer properly.
+    /// Ends the answer with `Stop`.
     pub fn finish(self) {
         self.send(ModelEvent::Finish(FinishReason::Stop));
     }
 
     /// Ends the answer with a failure.
     pub fn fail(self, failure: Failure) {
-        self.act(Act::Send(Err(failure)));
+        self.push(Step::Send(Err(failure)));
     }
 
-    /// The stream panics when it comes to this.
+    /// Makes the stream panic after the events sent so far.
     pub fn panic(self) {
-        self.act(Act::Panic);
+        self.push(Step::Panic);
     }
 
     /// Whether the stream was dropped.
@@ -137,32 +137,30 @@ impl ScriptedCall {
     /// Waits until the stream is dropped.
     ///
     /// # Panics
-    /// If it isn't within a day.
+    /// If it is not dropped within a day.
     pub async fn aborted(&self) {
-        timeout(PATIENCE, self.sender.closed())
-            .await
-            .expect("the stream is dropped before the test stands still");
+        timeout(TIMEOUT, self.sender.closed()).await.expect("the stream is dropped before the timeout");
     }
 
-    fn act(&self, act: Act) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(act) {
-            panic!("{WAITING_EVENTS} events wait to be read");
+    fn push(&self, step: Step) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(step) {
+            panic!("{MAX_PENDING_EVENTS} events wait to be read");
         }
     }
 }
 
 /// What a stream does next.
-enum Act {
+enum Step {
     Send(Result<ModelEvent, Failure>),
     Panic,
 }
 
-struct ScriptedStream {
-    receiver: mpsc::Receiver<Act>,
+struct ManualStream {
+    receiver: mpsc::Receiver<Step>,
     ended: bool,
 }
 
-impl Stream for ScriptedStream {
+impl Stream for ManualStream {
     type Item = Result<ModelEvent, Failure>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -170,11 +168,11 @@ impl Stream for ScriptedStream {
             return Poll::Ready(None);
         }
         match ready!(self.receiver.poll_recv(cx)) {
-            Some(Act::Send(item)) => {
+            Some(Step::Send(item)) => {
                 self.ended = matches!(item, Ok(ModelEvent::Finish(_)) | Err(_));
                 Poll::Ready(Some(item))
             }
-            Some(Act::Panic) => panic!("the provider panics because the test says so"),
+            Some(Step::Panic) => panic!("the provider panics because the test says so"),
             None => Poll::Pending,
         }
     }
@@ -187,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn ask(provider: &ScriptedProvider, question: &str) -> ModelStream {
+    fn ask(provider: &ManualProvider, question: &str) -> ModelStream {
         provider.stream(Arc::new(Request { question: question.to_owned(), ..Request::default() }))
     }
 
@@ -196,8 +194,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_test_says_what_is_answered() {
-        let (provider, mut calls) = ScriptedProvider::new("local", "fake");
+    async fn the_test_sends_the_answer() {
+        let (provider, mut calls) = ManualProvider::new("local", "fake");
         assert!(calls.try_next().is_none());
         let answer = ask(&provider, "why?");
         let call = calls.next().await;
@@ -212,7 +210,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_the_last_item() {
-        let (provider, mut calls) = ScriptedProvider::new("local", "fake");
+        let (provider, mut calls) = ManualProvider::new("local", "fake");
         let answer = ask(&provider, "why?");
         let failure = Failure::new(FailureKind::Died, "gone");
         calls.next().await.fail(failure.clone());
@@ -221,19 +219,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn dropping_the_stream_aborts_the_call() {
-        let (provider, mut calls) = ScriptedProvider::new("local", "fake");
+        let (provider, mut calls) = ManualProvider::new("local", "fake");
         let answer = ask(&provider, "why?");
         let call = calls.next().await;
         assert!(!call.is_aborted());
         drop(answer);
         call.aborted().await;
         assert!(call.is_aborted());
-        call.text("nobody hears this");
+        call.text("this is discarded");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_the_test_lets_go_is_silent() {
-        let (provider, mut calls) = ScriptedProvider::new("local", "fake");
+    async fn a_dropped_call_is_silent() {
+        let (provider, mut calls) = ManualProvider::new("local", "fake");
         let mut answer = ask(&provider, "why?");
         drop(calls.next().await);
         assert_eq!(answer.next().await, Some(started()));
@@ -242,8 +240,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     #[should_panic(expected = "the provider panics because the test says so")]
-    async fn a_stream_panics_when_told() {
-        let (provider, mut calls) = ScriptedProvider::new("local", "fake");
+    async fn a_stream_panics_when_the_test_says_so() {
+        let (provider, mut calls) = ManualProvider::new("local", "fake");
         let answer = ask(&provider, "why?");
         calls.next().await.panic();
         answer.collect::<Vec<_>>().await;

@@ -1,10 +1,9 @@
-//! Where this machine's model files are.
+//! The folder of this machine's models.
 
 use std::env;
 use std::path::PathBuf;
 
-/// The folder of this machine's models, by the rules of the setting `models.dir`. `wellspring models pull` puts
-/// them there.
+/// The folder into which `wellspring models pull` downloads models, by the rules of the setting `models.dir`.
 pub fn models_folder() -> PathBuf {
     let variable = |name: &str| env::var_os(name).map(PathBuf::from);
     let cache = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
