@@ -106,8 +106,8 @@ fn lexical_weight(candidates: &[&Candidate]) -> f32 {
     LEXICAL_WEIGHT_IN_PROSE + (LEXICAL_WEIGHT_IN_CODE - LEXICAL_WEIGHT_IN_PROSE) * share
 }
 
-/// Values scaled so that the smallest becomes 0 and the largest 1. A missing value becomes 0; equal values all
-/// become 1.
+/// Values scaled so that the smallest becomes 0 and the largest 1. A missing value becomes 0; equal values
+/// all become 1.
 fn min_max_normalized(
     candidates: &[&Candidate],
     value: impl Fn(&Candidate) -> Option<f32>,

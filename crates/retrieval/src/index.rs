@@ -1,6 +1,6 @@
-//! The index in this process: BM25 postings in tantivy, and a file of rows (owners and vectors) beside them in
-//! each segment. Every revision is one commit and one snapshot. A search works on one snapshot; a crash leaves
-//! the last commit.
+//! The index in this process: BM25 postings in tantivy, and a file of rows (owners and vectors) beside them
+//! in each segment. Every revision is one commit and one snapshot. A search works on one snapshot; a crash
+//! leaves the last commit.
 
 mod commit_label;
 mod open_error;

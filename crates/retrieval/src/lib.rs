@@ -4,8 +4,8 @@
 //! The parts, in the order in which a document and then a question pass through them:
 //!
 //! 1. [`IndexFollower`] copies every revision of the catalog into the index.
-//! 2. [`EmbeddedIndex`] is the index in this process: BM25 postings in tantivy, and vectors beside them in the
-//!    same segments. It answers a query with candidates: the best by BM25 and the best by cosine.
+//! 2. [`EmbeddedIndex`] is the index in this process: BM25 postings in tantivy, and vectors beside them in
+//!    the same segments. It answers a query with candidates: the best by BM25 and the best by cosine.
 //! 3. `lexical` splits texts into terms and weighs them. The index and selected texts share it.
 //! 4. `selected_text` makes candidates of a text that came with the question, without an index.
 //! 5. [`Fusion`] puts the candidates of both rankings into one order.

@@ -1,5 +1,5 @@
-//! Quality of rankings, measured as BEIR does: graded judgements with linear gain, averaged over all questions
-//! that have a judgement.
+//! Quality of rankings, measured as BEIR does: graded judgements with linear gain, averaged over all
+//! questions that have a judgement.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -19,7 +19,8 @@ pub struct RankingMetrics {
     pub mrr_at_10: f64,
 }
 
-/// The documents judged for a question, with their grades. Grade 0 is irrelevant, as is a document without one.
+/// The documents judged for a question, with their grades. Grade 0 is irrelevant, as is a document without
+/// one.
 pub type Judgements<D> = HashMap<D, u32>;
 
 /// Metrics of rankings, best document first, each with its question's judgements. A question without

@@ -1,5 +1,5 @@
-//! The relevance gate: decides whether anything that was found is likely to answer the question. It removes no
-//! passage; it only says that nothing relevant was found.
+//! The relevance gate: decides whether anything that was found is likely to answer the question. It removes
+//! no passage; it only says that nothing relevant was found.
 
 use domain::Candidate;
 
@@ -7,8 +7,8 @@ use domain::Candidate;
 /// so the gate lets everything through for them.
 const CALIBRATED_MODEL: &str = "granite-embedding-30m-english";
 
-/// Minimum cosine of the best candidate. No answerable question of ClapNQ's development set has a best candidate
-/// below it; docs/retrieval.md describes the calibration.
+/// Minimum cosine of the best candidate. No answerable question of ClapNQ's development set has a best
+/// candidate below it; docs/retrieval.md describes the calibration.
 const MIN_COSINE: f32 = 0.60;
 
 /// Whether any candidate is likely to answer the question, by the cosines of `model`. A candidate without a

@@ -1,6 +1,6 @@
 //! Retrieval of the passages for one question: match the filters, embed the question, search the index, fuse
-//! and rerank the candidates, apply the relevance gate, load the passages. For a selected text, its chunks are
-//! the candidates.
+//! and rerank the candidates, apply the relevance gate, load the passages. For a selected text, its chunks
+//! are the candidates.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ impl HybridRetriever {
         Self { catalog, index, embedder, fusion, index_sync: None }
     }
 
-    /// Syncs the index before each search, so that documents stored before a question are found. A search waits
-    /// at most `max_wait` for it, then uses the index as it is.
+    /// Syncs the index before each search, so that documents stored before a question are found. A search
+    /// waits at most `max_wait` for it, then uses the index as it is.
     #[must_use]
     pub fn with_index_sync(self, sync: Arc<dyn IndexSync>, max_wait: Duration) -> Self {
         Self { index_sync: Some((sync, max_wait)), ..self }

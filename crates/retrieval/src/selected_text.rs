@@ -1,5 +1,5 @@
-//! Search in a text that came with the question (`selected_text`): its chunks are scored by BM25 and cosine like
-//! those of the index. It lives as long as the question; none of it is stored.
+//! Search in a text that came with the question (`selected_text`): its chunks are scored by BM25 and cosine
+//! like those of the index. It lives as long as the question; none of it is stored.
 
 mod split;
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-/// Version of the index's format: how texts become terms, how rows are stored, which files there are. An index
-/// of another version has to be rebuilt.
+/// Version of the index's format: how texts become terms, how rows are stored, which files there are. An
+/// index of another version has to be rebuilt.
 const FORMAT_VERSION: u32 = 1;
 
 /// The label of a commit, written as `FORMAT REVISION MODEL`.

@@ -67,8 +67,8 @@ impl QuantizedQuery {
         product * (self.scale * quantization.scale)
     }
 
-    /// Bound of the estimate's error, by Cauchy–Schwarz: the rounding error of the one vector times the length
-    /// of the other.
+    /// Bound of the estimate's error, by Cauchy–Schwarz: the rounding error of the one vector times the
+    /// length of the other.
     pub(crate) fn margin(&self, quantization: Quantization) -> f32 {
         self.length * quantization.rounding_error + self.error_per_scale * quantization.scale
     }

@@ -1,6 +1,6 @@
-//! The rows of a segment: tenant, document, chunk id and vectors of each of its chunks. They are a file of the
-//! segment like tantivy's own, so a commit and a merge cover both. A row's number is the chunk's number in its
-//! segment. The file is memory-mapped, so opening it is cheap whatever its size.
+//! The rows of a segment: tenant, document, chunk id and vectors of each of its chunks. They are a file of
+//! the segment like tantivy's own, so a commit and a merge cover both. A row's number is the chunk's number
+//! in its segment. The file is memory-mapped, so opening it is cheap whatever its size.
 
 mod file_format;
 mod tantivy_plugin;

@@ -62,8 +62,8 @@ impl Snapshot {
         Ok(Self { revision, segments, tenants })
     }
 
-    /// A snapshot of the last commit. Rows are opened after tantivy's own files: if a merge deletes a segment in
-    /// between, a newer set of segments exists and is tried.
+    /// A snapshot of the last commit. Rows are opened after tantivy's own files: if a merge deletes a segment
+    /// in between, a newer set of segments exists and is tried.
     pub(crate) fn latest(
         revision: u64,
         reader: &IndexReader,

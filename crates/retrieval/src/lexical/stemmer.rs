@@ -1,6 +1,6 @@
-//! A light stemmer for English: removes the endings of plurals and verb forms, so that `parse` finds `parses`,
-//! `parsed` and `parsing`. It has no dictionary and only the rules that measurably help. Words of other scripts
-//! stay unchanged.
+//! A light stemmer for English: removes the endings of plurals and verb forms, so that `parse` finds
+//! `parses`, `parsed` and `parsing`. It has no dictionary and only the rules that measurably help. Words of
+//! other scripts stay unchanged.
 
 /// Removes the ending of a lower-case word.
 pub(crate) fn stem(word: &mut String) {

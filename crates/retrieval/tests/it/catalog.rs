@@ -1,4 +1,5 @@
-//! The real catalog in memory, filled with documents that are lists of paragraphs: each is a chunk and a line.
+//! The real catalog in memory, filled with documents that are lists of paragraphs: each is a chunk and a
+//! line.
 
 use std::sync::Arc;
 

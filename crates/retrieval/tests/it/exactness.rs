@@ -1,4 +1,5 @@
-//! Filters, tenants and nearest neighbours are exact: random histories of revisions, compared with a plain model.
+//! Filters, tenants and nearest neighbours are exact: random histories of revisions, compared with a plain
+//! model.
 
 use std::collections::BTreeMap;
 

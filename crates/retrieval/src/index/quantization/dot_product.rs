@@ -1,6 +1,6 @@
-//! Dot products of a query with many quantized vectors, the hot loop of a dense search. This is the only module
-//! of the crate with `unsafe`: AVX2 instructions, after a check that the processor has them, on slices whose
-//! lengths are checked. The AVX2 and the portable kernel give the same numbers.
+//! Dot products of a query with many quantized vectors, the hot loop of a dense search. This is the only
+//! module of the crate with `unsafe`: AVX2 instructions, after a check that the processor has them, on slices
+//! whose lengths are checked. The AVX2 and the portable kernel give the same numbers.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "AVX2 instructions are only reachable through unsafe functions")

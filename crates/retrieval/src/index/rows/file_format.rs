@@ -3,8 +3,8 @@
 //! * number of rows, dimension of the vectors, number of documents;
 //! * each document: length of the tenant's name, the name, the document's id;
 //! * columns of all rows: chunk id, number of its document, whether it is code;
-//! * with vectors, columns of all rows: scale and rounding error, quantized vector, exact vector. A row without
-//!   a vector has zeros.
+//! * with vectors, columns of all rows: scale and rounding error, quantized vector, exact vector. A row
+//!   without a vector has zeros.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
-//! The plugin by which tantivy writes a segment's rows with the segment: chunk by chunk for a new segment, and
-//! from the rows of others for a merged one.
+//! The plugin by which tantivy writes a segment's rows with the segment: chunk by chunk for a new segment,
+//! and from the rows of others for a merged one.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -31,8 +31,8 @@ impl SegmentPlugin for RowsPlugin {
         Ok(Box::new(RowsWriter::default()))
     }
 
-    /// Concatenates the segments' rows without the deleted ones. That is tantivy's order of a merged segment, as
-    /// long as the index is not sorted.
+    /// Concatenates the segments' rows without the deleted ones. That is tantivy's order of a merged segment,
+    /// as long as the index is not sorted.
     fn merge(&self, merge: PluginMergeContext<'_>) -> tantivy::Result<()> {
         let sources = merge.readers.iter().map(SegmentRows::open).collect::<tantivy::Result<Vec<_>>>()?;
         let mut documents = DocumentNumbers::default();

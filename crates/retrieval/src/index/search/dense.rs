@@ -1,6 +1,6 @@
 //! Dense search: exact nearest neighbours by cosine, without an approximate graph. Every quantized vector is
-//! scanned, and bounds on the quantization error rule out most rows; the exact vectors of the rest decide. The
-//! result equals a comparison of all exact vectors.
+//! scanned, and bounds on the quantization error rule out most rows; the exact vectors of the rest decide.
+//! The result equals a comparison of all exact vectors.
 
 use std::ops::Range;
 

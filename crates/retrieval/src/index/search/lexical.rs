@@ -1,7 +1,7 @@
-//! Lexical search: BM25 over the tenant's chunks. A score depends on the question and the tenant's chunks alone,
-//! not on the rest of the index, on segments or on filters. Tantivy's own scorer uses statistics of the whole
-//! index, and skips postings, which makes the order of its sums depend on what it skipped. So all postings of
-//! all terms are read, and summed term by term.
+//! Lexical search: BM25 over the tenant's chunks. A score depends on the question and the tenant's chunks
+//! alone, not on the rest of the index, on segments or on filters. Tantivy's own scorer uses statistics of
+//! the whole index, and skips postings, which makes the order of its sums depend on what it skipped. So all
+//! postings of all terms are read, and summed term by term.
 
 use std::io;
 
