@@ -1,91 +1,100 @@
-//! The embedder that runs in the process: BERT-like models in pure Rust. Nobody waits for it to start: it is
-//! there at once and loads its model on a thread of its own.
+//! The embedder that runs in the process: BERT-like sentence encoders in pure Rust.
+//!
+//! [`BertEmbedder`] exists at once and loads its model on a thread of its own. `checkpoint` reads the file
+//! formats into weights; `tokenizer` turns texts into tokens; `bert` is the forward pass on the arithmetic of
+//! `kernels`; `workers` are the threads, with a queue that lets interactive queries overtake bulk work.
 
-mod folder;
-mod hmsemb;
-mod invalid;
+mod bert;
+mod checkpoint;
+mod invalid_model;
 mod kernels;
-mod model;
-mod safetensors;
-mod tensors;
-mod tokens;
-mod weights;
-mod workers;
-
 #[cfg(test)]
 mod tests;
+mod tokenizer;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fmt, thread};
+use std::{fmt, io, thread};
 
 use async_trait::async_trait;
 use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, FailureKind, TokenCounter};
 use tokio::sync::watch;
 
-use folder::Folder;
-use hmsemb::HmsembFile;
-pub use invalid::{InvalidModel, Problem};
-use model::{Model, Workspace};
-use tokens::Tokens;
-use weights::Checkpoint;
-pub use workers::Limits;
+use crate::files::FileError;
+use bert::{BertModel, Workspace};
+use checkpoint::open_checkpoint;
+use invalid_model::InvalidModel;
+use tokenizer::{TextTokenizer, TokenizeError};
+pub use workers::WorkerLimits;
 use workers::{Embed, Workers};
 
 /// An embedder whose model runs in this process.
 pub struct BertEmbedder {
     name: String,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<LoadState>,
 }
 
 #[derive(Clone)]
-enum State {
+enum LoadState {
     Loading,
-    Ready(Arc<Ready>),
+    Ready(Arc<ReadyModel>),
     Failed(Failure),
 }
 
-struct Ready {
+struct ReadyModel {
     workers: Workers,
     model: Arc<LoadedModel>,
 }
 
+/// Why a model could not be loaded.
+#[derive(Debug, thiserror::Error)]
+enum LoadError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Model(#[from] InvalidModel),
+    #[error("no threads: {0}")]
+    Threads(#[from] io::Error),
+}
+
 impl BertEmbedder {
-    /// Begins to load the model at `path`: an `.hmsemb` file, or the folder of a sentence-transformers model.
-    /// If that fails, `health` and every call tell why.
-    pub fn open(name: impl Into<String>, path: impl Into<PathBuf>, limits: Limits) -> Self {
+    /// Starts to load the model at `path`: an `.hmsemb` file, or the folder of a sentence-transformers model.
+    /// If that fails, `health` and every call return the error.
+    pub fn open(name: impl Into<String>, path: impl Into<PathBuf>, limits: WorkerLimits) -> Self {
         let path = path.into();
-        Self::find_and_open(name, || Ok(path), limits)
+        Self::open_located(name, || Ok(path), limits)
     }
 
-    /// The same with a path that has to be found first, which may take its time, or fail with a reason.
-    pub fn find_and_open(
+    /// Like [`open`](Self::open), with a path that has to be located first. `locate` runs on the loading
+    /// thread, so it may block.
+    pub fn open_located(
         name: impl Into<String>,
-        find: impl FnOnce() -> Result<PathBuf, String> + Send + 'static,
-        limits: Limits,
+        locate: impl FnOnce() -> Result<PathBuf, FileError> + Send + 'static,
+        limits: WorkerLimits,
     ) -> Self {
         let name = name.into();
-        let (told, state) = watch::channel(State::Loading);
-        let called = name.clone();
-        let load = move || told.send_replace(load(&called, find, limits));
+        let (loaded, state) = watch::channel(LoadState::Loading);
+        let model_name = name.clone();
+        let load = move || loaded.send_replace(load(&model_name, locate, limits));
         if let Err(error) = thread::Builder::new().name("embed-load".to_owned()).spawn(load) {
             let failure = unavailable(format!("no thread can be started to load {name}: {error}"));
-            return Self { name, state: watch::channel(State::Failed(failure)).1 };
+            return Self { name, state: watch::channel(LoadState::Failed(failure)).1 };
         }
         Self { name, state }
     }
 
-    async fn ready(&self) -> Result<Arc<Ready>, Failure> {
+    async fn ready(&self) -> Result<Arc<ReadyModel>, Failure> {
         let mut state = self.state.clone();
-        match state.wait_for(|state| !matches!(state, State::Loading)).await.as_deref() {
-            Ok(State::Ready(ready)) => Ok(Arc::clone(ready)),
-            Ok(State::Failed(failure)) => Err(failure.clone()),
-            Ok(State::Loading) | Err(_) => Err(self.load_died()),
+        match state.wait_for(|state| !matches!(state, LoadState::Loading)).await.as_deref() {
+            Ok(LoadState::Ready(ready)) => Ok(Arc::clone(ready)),
+            Ok(LoadState::Failed(failure)) => Err(failure.clone()),
+            Ok(LoadState::Loading) | Err(_) => Err(self.load_panicked()),
         }
     }
 
-    fn load_died(&self) -> Failure {
+    fn load_panicked(&self) -> Failure {
         let message = format!("loading the embedding model {} broke off; its log says why", self.name);
         Failure::new(FailureKind::Internal, message)
     }
@@ -102,7 +111,7 @@ impl Embedder for BertEmbedder {
     }
 
     async fn token_counter(&self) -> Result<TokenCounter, Failure> {
-        Ok(self.ready().await?.model.tokens.counter())
+        Ok(self.ready().await?.model.tokenizer.counter())
     }
 
     async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Result<Vec<Vec<f32>>, Failure> {
@@ -111,10 +120,10 @@ impl Embedder for BertEmbedder {
 
     async fn health(&self) -> Result<(), Failure> {
         match &*self.state.borrow() {
-            State::Ready(_) => Ok(()),
-            State::Failed(failure) => Err(failure.clone()),
-            State::Loading if self.state.has_changed().is_err() => Err(self.load_died()),
-            State::Loading => {
+            LoadState::Ready(_) => Ok(()),
+            LoadState::Failed(failure) => Err(failure.clone()),
+            LoadState::Loading if self.state.has_changed().is_err() => Err(self.load_panicked()),
+            LoadState::Loading => {
                 let mut failure = unavailable(format!("the embedding model {} is being loaded", self.name));
                 failure.retry_after = Some(Duration::from_secs(1));
                 Err(failure)
@@ -129,45 +138,48 @@ impl fmt::Debug for BertEmbedder {
     }
 }
 
-fn load(name: &str, find: impl FnOnce() -> Result<PathBuf, String>, limits: Limits) -> State {
+fn load(name: &str, locate: impl FnOnce() -> Result<PathBuf, FileError>, limits: WorkerLimits) -> LoadState {
     let started = Instant::now();
-    let read = |path: PathBuf| LoadedModel::read(&path).map_err(|invalid| invalid.to_string());
-    let loaded = find().and_then(read).and_then(|loaded| {
-        let model = Arc::new(loaded);
-        let workers = Workers::start(&model, limits);
-        workers.map(|workers| Ready { workers, model }).map_err(|error| format!("no threads: {error}"))
-    });
-    match loaded {
+    match try_load(locate, limits) {
         Ok(ready) => {
             tracing::info!(
                 model = name,
                 milliseconds = started.elapsed().as_millis(),
                 "embedding model loaded"
             );
-            State::Ready(Arc::new(ready))
+            LoadState::Ready(Arc::new(ready))
         }
-        Err(reason) => {
-            tracing::error!(model = name, "embedding model not loaded: {reason}");
-            State::Failed(unavailable(format!("the embedding model {name} could not be loaded: {reason}")))
+        Err(error) => {
+            tracing::error!(model = name, "embedding model not loaded: {error}");
+            LoadState::Failed(unavailable(format!("the embedding model {name} could not be loaded: {error}")))
         }
     }
+}
+
+fn try_load(
+    locate: impl FnOnce() -> Result<PathBuf, FileError>,
+    limits: WorkerLimits,
+) -> Result<ReadyModel, LoadError> {
+    let model = Arc::new(LoadedModel::read(&locate()?)?);
+    let workers = Workers::start(&model, limits)?;
+    Ok(ReadyModel { workers, model })
 }
 
 fn unavailable(message: String) -> Failure {
     Failure::new(FailureKind::Unavailable, message)
 }
 
-/// A model and its tokenizer.
+/// A model with its tokenizer.
 struct LoadedModel {
-    model: Model,
-    tokens: Tokens,
+    model: BertModel,
+    tokenizer: TextTokenizer,
 }
 
 impl LoadedModel {
     fn read(path: &Path) -> Result<Self, InvalidModel> {
-        let mut checkpoint = checkpoint(path)?;
-        let tokens = Tokens::new(&checkpoint.tokenizer()?, checkpoint.architecture(), path)?;
-        Ok(Self { model: Model::load(&mut *checkpoint)?, tokens })
+        let mut checkpoint = open_checkpoint(path)?;
+        let tokenizer = TextTokenizer::new(&checkpoint.tokenizer()?, checkpoint.architecture(), path)?;
+        Ok(Self { model: BertModel::load(&mut *checkpoint)?, tokenizer })
     }
 
     fn shape(&self) -> EmbeddingShape {
@@ -176,21 +188,14 @@ impl LoadedModel {
     }
 }
 
-fn checkpoint(path: &Path) -> Result<Box<dyn Checkpoint>, InvalidModel> {
-    if path.is_dir() {
-        return Ok(Box::new(Folder::open(path)?));
-    }
-    Ok(Box::new(HmsembFile::open(path)?))
-}
-
 impl Embed for LoadedModel {
-    type Space = Workspace;
+    type Workspace = Workspace;
 
-    fn tokens(&self, text: &str) -> Result<Vec<u32>, String> {
-        self.tokens.encode(text)
+    fn tokenize(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+        self.tokenizer.tokenize(text)
     }
 
-    fn embed(&self, texts: &[&[u32]], space: &mut Workspace) -> Vec<Vec<f32>> {
-        self.model.embed(texts, space)
+    fn embed(&self, texts: &[&[u32]], workspace: &mut Workspace) -> Vec<Vec<f32>> {
+        self.model.embed(texts, workspace)
     }
 }

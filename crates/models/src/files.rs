@@ -1,68 +1,69 @@
-//! The files that models are made of: which there are (`manifest`), whether they lie where they should (`check`),
-//! and how to get them (`pull`). A file lies at `<folder>/<model>/<file>`, whole and with the right hash, or it
-//! does not lie there: whatever is on its way has another name. Nothing is fetched unless `pull` is called.
+//! The files of the models that run in the process.
+//!
+//! [`Manifest`] lists the known models with the size, the SHA-256 and the sources of each file.
+//! [`ModelStore`] is the folder of the files: `<folder>/<model>/<file>`. `verify` compares a file with the
+//! manifest; `pull` downloads what is missing or wrong.
+//!
+//! Invariant: a file under its own name was complete and had the right hash when it was put there. Unfinished
+//! downloads have other names. Only [`ModelStore::pull`] uses the network.
 
-mod check;
-mod fetch;
-mod hub;
 mod manifest;
-mod package;
-mod part;
 mod pull;
 mod sha256;
+mod verify;
 
-pub use check::{Flaw, UnusableFile};
-pub use hub::{Hub, Proxy};
-pub use manifest::{HubFile, InvalidManifest, Manifest, Model, ModelFile, Place, Purpose, WheelFile};
-pub use pull::{Progress, PullFailure, Source, Tried};
-pub use sha256::Sha256;
+pub use manifest::{FileSource, HubFile, InvalidManifest, Manifest, ManifestFile, Model, Purpose, WheelFile};
+pub use pull::{FailedSource, Hub, HubProxy, PullError, PullProgress, PullSource};
+pub use sha256::{InvalidSha256, Sha256};
+pub use verify::{FileDefect, FileError};
 
 use std::path::{Path, PathBuf};
 
-use check::Depth;
+use verify::VerifyMode;
 
-/// The folder in which models lie, shared by all who use them.
+/// The folder of the model files. Several processes may share it.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct ModelStore {
     folder: PathBuf,
 }
 
-impl Files {
+impl ModelStore {
     /// The models in a folder, which need not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Where a model is: its file if it has one, else its folder.
+    /// The path of a model: its file if it has one, else its folder.
     pub fn path(&self, model: &Model) -> PathBuf {
         match model.files.as_slice() {
-            [file] => self.file(model, file),
+            [file] => self.file_path(model, file),
             _ => self.model_folder(model),
         }
     }
 
-    /// Where a model is, if all of its files are right. A file that was found right is not read again until
-    /// its size or time changes, so that large models cost nothing at the second start.
-    pub fn locate(&self, model: &Model) -> Result<PathBuf, UnusableFile> {
-        self.first_flaw(model, Depth::Stamped)?;
+    /// The path of a model whose files are all verified. A verified file is not hashed again until its size
+    /// or time changes, so that large models start fast the second time.
+    pub fn locate(&self, model: &Model) -> Result<PathBuf, FileError> {
+        self.verify(model, VerifyMode::TrustStamp)?;
         Ok(self.path(model))
     }
 
-    /// Gets the files of a model that are missing or wrong, and tells how many those were. It reads in full
-    /// what is there. It blocks its thread while it reads and writes, so it is for commands, not for servers.
+    /// Downloads the files of a model that are missing or wrong, and returns their number. Files that exist
+    /// are hashed in full. It blocks its thread while it reads and writes files, so it is for commands, not
+    /// for servers.
     pub async fn pull(
         &self,
         model: &Model,
-        source: &Source,
-        tell: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<usize, PullFailure> {
-        pull::pull(self, model, source, tell).await
+        source: &PullSource,
+        on_progress: &mut dyn FnMut(PullProgress<'_>),
+    ) -> Result<usize, PullError> {
+        pull::pull(self, model, source, on_progress).await
     }
 
-    fn first_flaw(&self, model: &Model, depth: Depth) -> Result<(), UnusableFile> {
+    fn verify(&self, model: &Model, mode: VerifyMode) -> Result<(), FileError> {
         model.files.iter().try_for_each(|file| {
-            let path = self.file(model, file);
-            check::check(&path, file, depth).map_err(|flaw| UnusableFile::new(model, file, path, flaw))
+            let path = self.file_path(model, file);
+            verify::verify(&path, file, mode).map_err(|defect| FileError::new(model, file, path, defect))
         })
     }
 
@@ -70,14 +71,14 @@ impl Files {
         self.folder.join(&model.name)
     }
 
-    fn file(&self, model: &Model, file: &ModelFile) -> PathBuf {
+    fn file_path(&self, model: &Model, file: &ManifestFile) -> PathBuf {
         self.model_folder(model).join(&file.name)
     }
 }
 
-/// The name of something that belongs to a file and lies beside it.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+/// The path with a suffix appended to its file name.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(ending);
+    name.push(suffix);
     PathBuf::from(name)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bench::{cpu_seconds, models_folder, resident_megabytes};
 use clap::Parser;
 use domain::{Embedder, EmbeddingPriority};
-use models::embedder::{BertEmbedder, Limits};
+use models::embedder::{BertEmbedder, WorkerLimits};
 
 use figures::{Figures, report};
 use opponent::Opponent;
@@ -40,7 +40,7 @@ async fn main() {
     let (texts, queries) = (texts(), queries());
     let mut opponent = Opponent::at_its_best(&arguments.python, &texts);
     let path = arguments.models.join(MODEL).join(format!("{MODEL}-int8.hmsemb"));
-    let model = BertEmbedder::open(MODEL, path, Limits::default());
+    let model = BertEmbedder::open(MODEL, path, WorkerLimits::default());
     model.shape().await.expect("the model loads");
     let (mut ours, mut theirs) = (Figures::default(), Figures::default());
     let mut least_cosine = f64::MAX;

@@ -41,7 +41,7 @@ async fn main() {
     let place = tempfile::tempdir().expect("there is room for files");
     let folder = arguments.folder.unwrap_or_else(|| tree::grow(&place.path().join("tree"), arguments.files));
     let path = arguments.models.join(MODEL).join(format!("{MODEL}-int8.hmsemb"));
-    let model = Arc::new(BertEmbedder::open(MODEL, path, models::embedder::Limits::default()));
+    let model = Arc::new(BertEmbedder::open(MODEL, path, models::embedder::WorkerLimits::default()));
     model.shape().await.expect("the model loads");
 
     let (filed, catalog) = (Arc::new(Wordless(model.clone())), open(&place.path().join("filed")));

@@ -12,7 +12,7 @@ use std::time::Instant;
 use bench::models_folder;
 use clap::Parser;
 use models::chat::{BareLoop, ModelFile};
-use models::files::{Files, Manifest, Purpose};
+use models::files::{Manifest, ModelStore, Purpose};
 
 use figures::{Figures, milliseconds};
 use served::{Asked, Served};
@@ -53,7 +53,7 @@ async fn main() {
 
 /// The models as settings name them, and their files.
 fn wanted(names: &[String]) -> Vec<(String, ModelFile)> {
-    let (manifest, files) = (Manifest::committed(), Files::new(models_folder()));
+    let (manifest, files) = (Manifest::committed(), ModelStore::new(models_folder()));
     let mut wanted = Vec::new();
     for model in manifest.models.iter().filter(|model| model.purpose == Purpose::Chat) {
         if !names.is_empty() && !names.contains(&model.name) {

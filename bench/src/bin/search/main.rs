@@ -14,7 +14,7 @@ use domain::{
     Catalog, CatalogChanges, ChunkId, Embedder, EmbeddingPriority, Failure, Index, IndexQuery, IndexSync,
     Principal, RetrievalQuery, Retrieved, Retriever, SearchScope,
 };
-use models::embedder::{BertEmbedder, Limits};
+use models::embedder::{BertEmbedder, WorkerLimits};
 use retrieval::{EmbeddedIndex, Fusion, HybridRetriever, IndexFollower};
 use storage::{Durability, SqliteCatalog};
 
@@ -55,7 +55,7 @@ async fn main() {
         fill(folder.path(), &synthetic).await;
     }
     let (knowledge, index) = start(folder.path()).await;
-    let embedder = BertEmbedder::open(MODEL, model_file(&arguments.models), Limits::default());
+    let embedder = BertEmbedder::open(MODEL, model_file(&arguments.models), WorkerLimits::default());
     embedder.shape().await.expect("the model loads");
     let bench = Bench { knowledge, index, embedder: Arc::new(embedder), whole: !arguments.index_only };
     let mut figures = Figures::default();

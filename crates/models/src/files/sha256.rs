@@ -1,4 +1,4 @@
-//! The hash by which files are known.
+//! SHA-256 hashes of files.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -6,17 +6,17 @@ use std::io::{self, Read};
 use ring::digest;
 use serde::Deserialize;
 
-/// A SHA-256, written as 64 hexadecimal digits.
+/// A SHA-256 hash, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Sha256([u8; digest::SHA256_OUTPUT_LEN]);
 
-/// A hash of which not all bytes have come yet.
+/// Computes a hash over bytes that arrive in parts.
 #[derive(Clone)]
 pub(super) struct Hasher(digest::Context);
 
 impl Sha256 {
-    /// The hash of everything that can be read, in memory that does not grow with it.
+    /// The hash of everything that a reader gives.
     pub(crate) fn of(reader: &mut impl Read) -> io::Result<Self> {
         let mut hasher = Hasher::new();
         hasher.read(reader)?;
@@ -25,17 +25,15 @@ impl Sha256 {
 }
 
 impl Hasher {
-    /// The hash of nothing.
     pub(super) fn new() -> Self {
         Self(digest::Context::new(&digest::SHA256))
     }
 
-    /// Adds bytes.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Adds everything that can be read, and tells how much that was.
+    /// Adds everything that a reader gives, and returns the number of bytes.
     pub(super) fn read(&mut self, reader: &mut impl Read) -> io::Result<u64> {
         let (mut buffer, mut total) = (vec![0; 256 * 1024], 0);
         loop {
@@ -51,23 +49,27 @@ impl Hasher {
         }
     }
 
-    /// The hash.
     pub(super) fn finish(self) -> Sha256 {
         let digest = self.0.finish();
         Sha256(digest.as_ref().try_into().expect("a SHA-256 has 32 bytes"))
     }
 }
 
-impl TryFrom<String> for Sha256 {
-    type Error = String;
+/// A text that is not a SHA-256 hash.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a SHA-256 of 64 hexadecimal digits")]
+pub struct InvalidSha256(String);
 
-    fn try_from(text: String) -> Result<Self, String> {
-        // A sign is no digit, though numbers are read with one.
+impl TryFrom<String> for Sha256 {
+    type Error = InvalidSha256;
+
+    fn try_from(text: String) -> Result<Self, InvalidSha256> {
+        // `from_str_radix` accepts a sign, which is not a digit.
         let digits = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
         let bytes: Option<Vec<u8>> = (0..64).step_by(2).map(byte).collect();
         let bytes = bytes.filter(|_| digits).and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or_else(|| format!("{text:?} is not a SHA-256 of 64 hexadecimal digits"))
+        bytes.map(Self).ok_or(InvalidSha256(text))
     }
 }
 
@@ -90,9 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hash_is_refused() {
+    fn a_text_that_is_not_a_hash_is_rejected() {
         for text in [String::new(), EMPTY[1..].to_owned(), format!("{EMPTY}00"), EMPTY.replace('e', "+")] {
-            assert!(Sha256::try_from(text.clone()).unwrap_err().contains("64 hexadecimal"), "{text}");
+            assert_eq!(Sha256::try_from(text.clone()), Err(InvalidSha256(text)));
         }
     }
 }

@@ -12,7 +12,7 @@ use domain::{
 };
 use futures::{FutureExt, StreamExt};
 use models::chat::{Keep, Limits, LlamaProvider};
-use models::files::{Files, Manifest};
+use models::files::{Manifest, ModelStore};
 use testing::models_folder;
 
 /// One thread: others that share the processors with tests would have two of them wait for each other.
@@ -22,7 +22,7 @@ const KEEP: Keep = Keep { passages: true, put_off: false, memory_bytes: 64 << 20
 
 fn path() -> PathBuf {
     let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();
-    Files::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"))
+    ModelStore::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 fn open(path: PathBuf, limits: Limits) -> LlamaProvider {

@@ -1,10 +1,10 @@
-//! The embedder through its port, with the real model.
+//! The embedder behind its port, with the real model.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use domain::{Embedder, EmbeddingPriority, EmbeddingShape, FailureKind};
-use models::embedder::{BertEmbedder, Limits};
+use models::embedder::{BertEmbedder, WorkerLimits};
 
 const GRANITE: &str = "granite-embedding-30m-english";
 
@@ -15,10 +15,10 @@ fn granite() -> BertEmbedder {
     let folder = folder.expect("a home directory has a cache directory");
     let path = folder.join(GRANITE).join("granite-embedding-30m-english-int8.hmsemb");
     assert!(path.exists(), "{} is missing: run `wellspring models pull`", path.display());
-    BertEmbedder::open(GRANITE, path, Limits::default())
+    BertEmbedder::open(GRANITE, path, WorkerLimits::default())
 }
 
-/// Texts of all lengths, so that batches have several, one, and parts of a block of rows.
+/// Texts of many lengths, so that there are batches of several texts, of one, and with partial tiles of rows.
 fn texts() -> Vec<String> {
     let words = ["stream", "journal", "a", "retry-after", "naïve", "数据", "fn", "🙂", "position", "of"];
     let text =
@@ -27,7 +27,7 @@ fn texts() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn vectors_are_the_same_to_the_bit_alone_in_batches_and_in_any_order() {
+async fn vectors_are_bit_identical_alone_in_batches_and_in_any_order() {
     let model = granite();
     let texts = texts();
     let batched = model.embed(texts.clone(), EmbeddingPriority::Bulk).await.unwrap();
@@ -42,7 +42,7 @@ async fn vectors_are_the_same_to_the_bit_alone_in_batches_and_in_any_order() {
 }
 
 #[tokio::test]
-async fn vectors_have_the_shape_that_is_told_and_length_one() {
+async fn vectors_have_the_reported_shape_and_length_one() {
     let model = granite();
     assert_eq!(model.model(), GRANITE);
     assert_eq!(model.shape().await.unwrap(), EmbeddingShape { dimension: 384, token_limit: 512 });
@@ -53,7 +53,7 @@ async fn vectors_have_the_shape_that_is_told_and_length_one() {
 }
 
 #[tokio::test]
-async fn what_a_text_has_beyond_the_token_limit_does_not_count() {
+async fn text_beyond_the_token_limit_does_not_count() {
     let model = granite();
     let long = "A prompt is a log. ".repeat(2_000);
     let longer = long.clone() + &"x".repeat(1 << 20);
@@ -62,7 +62,7 @@ async fn what_a_text_has_beyond_the_token_limit_does_not_count() {
 }
 
 #[tokio::test]
-async fn what_means_the_same_lies_close_together() {
+async fn texts_of_the_same_meaning_have_similar_vectors() {
     let texts = ["How do I restart the server?", "Ways to reboot the machine", "A recipe for apple pie"];
     let vectors =
         granite().embed(texts.map(str::to_owned).to_vec(), EmbeddingPriority::Interactive).await.unwrap();
@@ -71,12 +71,12 @@ async fn what_means_the_same_lies_close_together() {
 }
 
 #[tokio::test]
-async fn it_is_there_before_its_model_is_and_tells_so() {
+async fn an_embedder_whose_model_is_loading_reports_it() {
     let folder = tempfile::tempdir().unwrap();
-    // A pipe is not read before somebody writes into it, so loading takes as long as this test wants.
+    // Opening a pipe blocks until it has a writer, so the test decides how long loading takes.
     let path = folder.path().join("pipe.hmsemb");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let model = BertEmbedder::open("slow", &path, Limits::default());
+    let model = BertEmbedder::open("slow", &path, WorkerLimits::default());
     let failure = model.health().await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.message.contains("being loaded") && failure.retry_after.is_some(), "{failure}");
@@ -86,18 +86,18 @@ async fn it_is_there_before_its_model_is_and_tells_so() {
 }
 
 #[tokio::test]
-async fn it_is_healthy_once_its_model_is_loaded() {
+async fn an_embedder_is_healthy_once_its_model_is_loaded() {
     let model = granite();
     model.shape().await.unwrap();
     model.health().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_loaded_tells_why_in_every_call() {
+async fn every_call_fails_with_the_reason_if_the_model_cannot_be_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("broken.hmsemb");
     std::fs::write(&path, b"not a model, not at all").unwrap();
-    let model = BertEmbedder::open("broken", &path, Limits::default());
+    let model = BertEmbedder::open("broken", &path, WorkerLimits::default());
     let failure = model.embed(vec![String::new()], EmbeddingPriority::Interactive).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.message.contains("broken.hmsemb is not a model"), "{failure}");
@@ -106,9 +106,9 @@ async fn a_model_that_cannot_be_loaded_tells_why_in_every_call() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_beyond_the_limit() {
+async fn the_token_counter_counts_beyond_the_token_limit() {
     let count = granite().token_counter().await.unwrap();
-    assert_eq!(count(""), 2, "the special ones around it");
+    assert_eq!(count(""), 2, "the special tokens around it");
     assert_eq!(count("A prompt is a log."), 8);
     assert_eq!(count(&"A prompt is a log. ".repeat(1_000)), 6_003);
 }

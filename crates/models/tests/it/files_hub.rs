@@ -1,4 +1,4 @@
-//! A model hub on this machine, with the faults that downloads must survive.
+//! A model hub on a local port, with faults: interrupted responses, no range requests, no response.
 
 #![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
 
@@ -9,84 +9,85 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Its answers: what is at each path.
-pub(crate) type Shelf = BTreeMap<String, Vec<u8>>;
+/// The content of each path.
+pub(crate) type HubFiles = BTreeMap<String, Vec<u8>>;
 
 /// A hub that runs until the tests end.
 pub(crate) struct LocalHub {
-    /// Such as `http://127.0.0.1:40123`.
+    /// A base URL such as `http://127.0.0.1:40123`.
     pub(crate) address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<HubRequest>>>,
     release: Option<Sender<()>>,
 }
 
-/// A request that came.
+/// A request that the hub received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct HubRequest {
     pub(crate) path: String,
-    /// Such as `bytes=1000-`.
+    /// The range header, such as `bytes=1000-`.
     pub(crate) range: Option<String>,
 }
 
-/// How the hub behaves.
+/// The faults of a hub.
 #[derive(Clone, Copy)]
-pub(crate) struct Manners {
-    /// Whether it can go on in the middle of a file.
+pub(crate) struct HubBehaviour {
+    /// Whether it supports range requests.
     pub(crate) ranges: bool,
-    /// So many answers break off after so many bytes.
-    pub(crate) breaks: (usize, usize),
-    /// Whether nothing is answered until `release`.
+    /// The first responses are interrupted: their number, and the bytes after which they are.
+    pub(crate) interrupted: (usize, usize),
+    /// Whether it responds only after `release`.
     pub(crate) held: bool,
 }
 
-impl Default for Manners {
+impl Default for HubBehaviour {
     fn default() -> Self {
-        Self { ranges: true, breaks: (0, 0), held: false }
+        Self { ranges: true, interrupted: (0, 0), held: false }
     }
 }
 
 impl LocalHub {
-    pub(crate) fn start(shelf: Shelf, manners: Manners) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port can be had");
-        let address = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
+    pub(crate) fn start(files: HubFiles, behaviour: HubBehaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("http://{}", listener.local_addr().expect("a bound port"));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let (release, gate) = channel();
-        let release = manners.held.then_some(release);
-        let seen = asked.clone();
+        let release = behaviour.held.then_some(release);
+        let received = requests.clone();
         thread::spawn(move || {
-            let mut breaks = manners.breaks.0;
+            let mut interruptions = behaviour.interrupted.0;
             for stream in listener.incoming().map_while(Result::ok) {
-                // A client that left is none of the hub's business.
-                let _ = answer(stream, &shelf, manners, &mut breaks, &seen, &gate);
+                // A client may disconnect.
+                let _ = respond(stream, &files, behaviour, &mut interruptions, &received, &gate);
             }
         });
-        Self { address, asked, release }
+        Self { address, requests, release }
     }
 
-    /// Lets a hub that is held answer.
+    /// Lets a held hub respond.
     pub(crate) fn release(&mut self) {
         self.release = None;
     }
 
-    /// What it was asked for, in order.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    /// The requests so far, in order.
+    pub(crate) fn requests(&self) -> Vec<HubRequest> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
-fn answer(
+fn respond(
     mut stream: TcpStream,
-    shelf: &Shelf,
-    manners: Manners,
-    breaks: &mut usize,
-    seen: &Mutex<Vec<Asked>>,
+    files: &HubFiles,
+    behaviour: HubBehaviour,
+    interruptions: &mut usize,
+    received: &Mutex<Vec<HubRequest>>,
     gate: &Receiver<()>,
 ) -> std::io::Result<()> {
-    let asked = read(&stream)?;
-    let range = asked.range.clone().filter(|_| manners.ranges);
-    let found = shelf.get(&asked.path);
-    seen.lock().unwrap().push(asked);
-    // Once it is released, or if it was never held, nobody is at the other end, and this returns at once.
+    let request = read(&stream)?;
+    let range = request.range.clone().filter(|_| behaviour.ranges);
+    let found = files.get(&request.path);
+    received.lock().unwrap().push(request);
+    // The sender is dropped on release, and at the start of a hub that is not held; then this returns at
+    // once.
     let _ = gate.recv();
     let Some(bytes) = found else {
         return stream.write_all(b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
@@ -97,26 +98,26 @@ fn answer(
     let range = format!("content-range: bytes {from}-{}/{all}\r\n", all - 1);
     let length = rest.len();
     write!(stream, "HTTP/1.1 {status}\r\nconnection: close\r\n{range}content-length: {length}\r\n\r\n")?;
-    if *breaks > 0 {
-        *breaks -= 1;
-        return stream.write_all(&rest[..manners.breaks.1]);
+    if *interruptions > 0 {
+        *interruptions -= 1;
+        return stream.write_all(&rest[..behaviour.interrupted.1]);
     }
     stream.write_all(rest)
 }
 
-fn read(stream: &TcpStream) -> std::io::Result<Asked> {
-    let mut asked = Asked { path: String::new(), range: None };
+fn read(stream: &TcpStream) -> std::io::Result<HubRequest> {
+    let mut request = HubRequest { path: String::new(), range: None };
     for line in BufReader::new(stream).lines() {
         let line = line?;
         if let Some(rest) = line.strip_prefix("GET ") {
-            asked.path = rest.split(' ').next().unwrap_or_default().to_owned();
+            request.path = rest.split(' ').next().unwrap_or_default().to_owned();
         } else if let Some((name, value)) = line.split_once(": ") {
             if name.eq_ignore_ascii_case("range") {
-                asked.range = Some(value.to_owned());
+                request.range = Some(value.to_owned());
             }
         } else if line.is_empty() {
             break;
         }
     }
-    Ok(asked)
+    Ok(request)
 }

@@ -1,4 +1,4 @@
-//! Models, with their real files and with the faults of the way to them.
+//! Models with their real files, and pulls of model files from a faulty hub.
 
 mod chat;
 mod embedder;

@@ -11,7 +11,7 @@ use domain::{
 };
 use futures::{FutureExt, StreamExt};
 use models::chat::{Ahead, Keep, Limits, LlamaProvider, ModelFile, Read, Room};
-use models::files::{Files, Manifest};
+use models::files::{Manifest, ModelStore};
 use testing::{models_folder, passage};
 use tokio::time::timeout;
 
@@ -24,7 +24,7 @@ const PUTTING_OFF: Limits = Limits { keep: Keep { put_off: true, ..KEEP }, ..LIM
 /// The small model, with a folder for what it keeps or without.
 fn provider(limits: Limits, folder: Option<&Path>) -> LlamaProvider {
     let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();
-    let path = Files::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"));
+    let path = ModelStore::new(models_folder()).locate(model).unwrap_or_else(|problem| panic!("{problem}"));
     let file = ModelFile { path, sha256: model.files.first().map(|file| file.sha256) };
     let called = ModelId { provider: "local".into(), model: "small".into() };
     LlamaProvider::find_and_open(called, || Ok(file), folder.map(Path::to_owned), limits)

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use models::files::{Model, Progress};
+use models::files::{Model, PullProgress};
 
 /// How often the moving line moves.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -22,20 +22,20 @@ impl<'a> Reporter<'a> {
     }
 
     /// Tells what happens.
-    pub(super) fn tell(&mut self, progress: Progress<'_>) {
+    pub(super) fn tell(&mut self, progress: PullProgress<'_>) {
         let model = &self.model.name;
         match progress {
-            Progress::Waiting => self.line(&format!("{model}: another process pulls it; waiting")),
-            Progress::Asking { file, place } => {
-                self.line(&format!("{model}/{}: asking {place}", file.name));
+            PullProgress::Waiting => self.line(&format!("{model}: another process pulls it; waiting")),
+            PullProgress::Asking { file, source } => {
+                self.line(&format!("{model}/{}: asking {source}", file.name));
             }
-            Progress::Refused { file, reason, .. } => {
+            PullProgress::Failed { file, reason, .. } => {
                 self.line(&format!("{model}/{}: not from there: {reason}", file.name));
             }
-            Progress::Settled { file } => {
+            PullProgress::Completed { file } => {
                 self.line(&format!("{model}/{}: done, {}", file.name, size(file.bytes)));
             }
-            Progress::Received { bytes, of, .. } => self.moving(bytes, of),
+            PullProgress::Received { bytes, of, .. } => self.moving(bytes, of),
         }
     }
 

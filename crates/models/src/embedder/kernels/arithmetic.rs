@@ -1,56 +1,55 @@
-//! What is done to the numbers of a row, in plain code that a compiler turns into wide instructions: sums run
-//! over eight lanes, and there is neither a branch nor a call a number. A row's result never depends on its
-//! neighbours, which is what makes batches bit-identical to single texts.
+//! Operations on rows of numbers, in plain code that the compiler vectorizes: sums run over eight lanes, and
+//! no number needs a branch or a call. A row's result never depends on other rows, so batches are
+//! bit-identical to single texts.
 
 use std::ops::Range;
 
-use super::{Finish, PANEL};
+use super::{Epilogue, PANEL};
 
 const LANES: usize = 8;
 
-/// Adding this to a small number leaves the nearest integer in the low bits of the sum.
+/// 1.5 · 2²³: adding it to a small number leaves the nearest integer in the low bits of the sum.
 pub(super) const ROUNDING: f32 = 12_582_912.0;
 
-/// Where a tile of a product goes: several depth blocks add up in place.
+/// The epilogue of a tile that covers one block of the product's depth. The blocks add up in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    adds: bool,
-    brings_bias: bool,
-    ends_with_gelu: bool,
+pub(super) struct TileEpilogue {
+    add_to_output: bool,
+    add_bias: bool,
+    gelu: bool,
 }
 
-impl Place {
-    /// Where the sums of a block of a product's depth go.
-    pub(super) fn of(block: &Range<usize>, depth: usize, finish: Finish) -> Self {
+impl TileEpilogue {
+    pub(super) fn of_block(block: &Range<usize>, depth: usize, epilogue: Epilogue) -> Self {
         Self {
-            adds: block.start > 0 || finish == Finish::Add,
-            brings_bias: block.start == 0,
-            ends_with_gelu: block.end == depth && finish == Finish::Gelu,
+            add_to_output: block.start > 0 || epilogue == Epilogue::Add,
+            add_bias: block.start == 0,
+            gelu: block.end == depth && epilogue == Epilogue::Gelu,
         }
     }
 }
 
-/// Multiplies and adds, with one rounding where the processor can.
+/// Multiplies and adds; fused, with a single rounding, if the processor has FMA.
 #[inline(always)]
 pub(super) fn multiply_add<const FUSED: bool>(left: f32, right: f32, sum: f32) -> f32 {
     if FUSED { left.mul_add(right, sum) } else { left * right + sum }
 }
 
-/// Brings a row of a tile into its place, which is narrower than the tile at the end of a matrix.
+/// Writes a row of a tile to the output, which is narrower than the tile at the end of a matrix.
 #[inline(always)]
-pub(super) fn finish<const FUSED: bool>(
+pub(super) fn write_tile_row<const FUSED: bool>(
     mut sums: [f32; PANEL],
     bias: &[f32; PANEL],
-    place: Place,
+    epilogue: TileEpilogue,
     out: &mut [f32],
 ) {
-    if place.brings_bias {
+    if epilogue.add_bias {
         add(&mut sums, bias);
     }
-    if place.adds {
+    if epilogue.add_to_output {
         add(&mut sums, &padded(out));
     }
-    if place.ends_with_gelu {
+    if epilogue.gelu {
         gelu::<FUSED>(&mut sums);
     }
     store(sums, out);
@@ -74,7 +73,7 @@ pub(super) fn padded(numbers: &[f32]) -> [f32; PANEL] {
     }
 }
 
-// The ends of rows are calls of their own, so that nothing of them is done for what is whole.
+// Calls that are not inlined, so that full tiles do not pay for partial ones.
 #[cold]
 #[inline(never)]
 fn store_part(sums: &[f32; PANEL], out: &mut [f32]) {
@@ -146,7 +145,8 @@ pub(super) fn layer_norm<const FUSED: bool>(rows: &mut [f32], gain: &[f32], bias
     }
 }
 
-/// Turns scores into their exponentials below the largest one, and gives their sum.
+/// Replaces scores by the exponentials of their distance to the largest one, and returns the sum: a softmax
+/// without its division.
 #[inline(always)]
 pub(super) fn exponentials<const FUSED: bool>(scores: &mut [f32]) -> f32 {
     let largest = fold(scores, f32::MIN, larger, larger);
@@ -156,7 +156,7 @@ pub(super) fn exponentials<const FUSED: bool>(scores: &mut [f32]) -> f32 {
     fold(scores, 0.0, |sum, value| sum + value, |left, right| left + right)
 }
 
-/// The largest distance of a number from zero.
+/// The largest absolute value.
 #[inline(always)]
 pub(super) fn largest_magnitude(row: &[f32]) -> f32 {
     fold(row, 0.0, |largest, value| larger(largest, value.abs()), larger)

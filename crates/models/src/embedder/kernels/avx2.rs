@@ -1,4 +1,4 @@
-//! Products of quantized numbers with AVX2: six rows by sixteen columns at once, twelve registers of sums.
+//! Quantized matrix products with AVX2, in tiles of six rows by sixteen columns: twelve registers of sums.
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -6,27 +6,27 @@ use std::arch::x86_64::{
     _mm256_madd_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_ps,
 };
 
-use super::quantized::{Pair, QuantizedMatrix, QuantizedRows, WeightLine};
-use super::{BLOCK, Finish, PANEL};
+use super::quantized_matrix::{Pair, QuantizedMatrix, QuantizedRows, WeightLine};
+use super::{BLOCK, Epilogue, PANEL};
 
-/// The loops: depth block, then panel (stays in the first cache), then rows (stay in the second).
+/// The loops are ordered by depth block, panel (stays in the L1 cache), rows (stay in the L2 cache).
 #[target_feature(enable = "avx2,fma")]
-pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, finish: Finish, out: &mut [f32]) {
-    for (depth, place) in matrix.depth_blocks(finish) {
+pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, epilogue: Epilogue, out: &mut [f32]) {
+    for (depth, epilogue) in matrix.depth_blocks(epilogue) {
         for panel in 0..matrix.panels() {
             let lines = matrix.lines(&depth, panel..panel + 1);
-            // The first rows also fetch the panel that comes next: a matrix is read once from front to
-            // back, and the processor does not see that by itself.
-            let mut upcoming = lines.as_ptr_range().end;
+            // The first rows also prefetch the next panel: the matrix is read once from front to back, in a
+            // pattern that the processor's own prefetcher misses.
+            let mut prefetch = lines.as_ptr_range().end;
             for start in (0..rows.count()).step_by(BLOCK) {
                 let taken = BLOCK.min(rows.count() - start);
                 let mut sums = [[0.0; PANEL]; BLOCK];
                 let block = &rows.rows_from(start)[depth.start..];
-                tile_of(taken, block, rows.pairs(), lines, upcoming, &mut sums);
-                upcoming = std::ptr::null();
+                tile_of(taken, block, rows.pairs(), lines, prefetch, &mut sums);
+                prefetch = std::ptr::null();
                 for (row, sums) in (start..).zip(&sums[..taken]) {
                     let out = &mut out[row * matrix.columns()..][..matrix.columns()];
-                    matrix.finish_row::<true>(sums, rows.scale(row), panel, place, out);
+                    matrix.write_row::<true>(sums, rows.scale(row), panel, epilogue, out);
                 }
             }
         }
@@ -40,14 +40,14 @@ fn tile_of(
     rows: &[Pair],
     stride: usize,
     lines: &[WeightLine],
-    upcoming: *const WeightLine,
+    prefetch: *const WeightLine,
     out: &mut [[f32; PANEL]; BLOCK],
 ) {
     macro_rules! tile {
         ($($rows:literal)*) => {
             match count {
-                $($rows if upcoming.is_null() => tile::<$rows, false>(rows, stride, lines, upcoming, out),
-                $rows => tile::<$rows, true>(rows, stride, lines, upcoming, out),)*
+                $($rows if prefetch.is_null() => tile::<$rows, false>(rows, stride, lines, prefetch, out),
+                $rows => tile::<$rows, true>(rows, stride, lines, prefetch, out),)*
                 _ => unreachable!("a block has one to six rows"),
             }
         };
@@ -55,24 +55,25 @@ fn tile_of(
     tile!(1 2 3 4 5 6);
 }
 
-/// Up to six rows, `stride` pairs apart, times sixteen columns.
+/// Up to six rows, `stride` pairs apart, times the columns of a panel.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 fn tile<const ROWS: usize, const FETCHING: bool>(
     rows: &[Pair],
     stride: usize,
     lines: &[WeightLine],
-    upcoming: *const WeightLine,
+    prefetch: *const WeightLine,
     out: &mut [[f32; PANEL]; BLOCK],
 ) {
     assert!((ROWS - 1) * stride + lines.len() <= rows.len(), "the rows are as deep as the matrix");
     let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
-    // Two steps a turn: counting costs less, and with more the sums no longer fit into the registers.
+    // Two steps for each iteration halve the cost of counting; with more, the sums no longer fit into
+    // registers.
     let (turns, rest) = lines.as_chunks::<2>();
     for (turn, lines) in turns.iter().enumerate() {
         for (step, line) in (2 * turn..).zip(lines) {
             if FETCHING {
-                _mm_prefetch::<_MM_HINT_T0>(upcoming.wrapping_add(step).cast());
+                _mm_prefetch::<_MM_HINT_T0>(prefetch.wrapping_add(step).cast());
             }
             // SAFETY: the assertion above, for steps below the number of lines.
             unsafe { add_products(&mut sums, rows.as_ptr().add(step), stride, line) };
@@ -92,7 +93,7 @@ fn tile<const ROWS: usize, const FETCHING: bool>(
     }
 }
 
-/// Adds a pair's products to the sums of every row.
+/// Adds the products of one pair to the sums of every row.
 ///
 /// # Safety
 /// There is a pair to read at `pairs` and at each of the `ROWS - 1` places `stride` pairs apart after it.
@@ -108,19 +109,19 @@ unsafe fn add_products<const ROWS: usize>(
     // SAFETY: a line is 64 bytes long and aligned to 64.
     let (left, right) = unsafe { (_mm256_load_si256(registers), _mm256_load_si256(registers.add(1))) };
     for (row, sums) in sums.iter_mut().enumerate() {
-        // SAFETY: what this function asks for.
+        // SAFETY: the caller guarantees it.
         let pair = _mm256_set1_epi32(unsafe { *pairs.add(row * stride) }.bits());
-        sums[0] = settled(_mm256_add_epi32(sums[0], _mm256_madd_epi16(pair, left)));
-        sums[1] = settled(_mm256_add_epi32(sums[1], _mm256_madd_epi16(pair, right)));
+        sums[0] = in_register(_mm256_add_epi32(sums[0], _mm256_madd_epi16(pair, left)));
+        sums[1] = in_register(_mm256_add_epi32(sums[1], _mm256_madd_epi16(pair, right)));
     }
 }
 
-/// The sum itself, in a register. Without this the compiler may regroup the additions of several steps, and
-/// then has more sums than registers: the same loop, less than half as fast.
+/// An optimization barrier that returns the sum. Without it the compiler may regroup the additions of several
+/// steps, and then has more sums than registers, which is less than half as fast.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-fn settled(mut sum: __m256i) -> __m256i {
-    // SAFETY: there is no instruction in it.
+fn in_register(mut sum: __m256i) -> __m256i {
+    // SAFETY: the assembly contains no instruction.
     unsafe { asm!("/* {} */", inout(ymm_reg) sum, options(pure, nomem, nostack, preserves_flags)) };
     sum
 }

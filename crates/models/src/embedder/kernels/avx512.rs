@@ -1,6 +1,6 @@
-//! Products of quantized numbers with AVX-512 VNNI: a line of weights is one register, and one instruction
-//! multiplies it with a pair and adds up. Eight rows by two panels at once keep sixteen sums in registers, more
-//! than what the instruction's latency asks for.
+//! Quantized matrix products with AVX-512 VNNI: a line of weights fills one register, and one instruction
+//! multiplies it with a pair and adds to the sums. Tiles of eight rows by two panels keep sixteen sums in
+//! registers, enough to hide the instruction's latency.
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -8,38 +8,38 @@ use std::arch::x86_64::{
     _mm512_setzero_si512, _mm512_storeu_ps,
 };
 
-use super::quantized::{Pair, QuantizedMatrix, QuantizedRows, WeightLine};
-use super::{Finish, PANEL};
+use super::quantized_matrix::{Pair, QuantizedMatrix, QuantizedRows, WeightLine};
+use super::{Epilogue, PANEL};
 
-/// Rows that are computed at once.
+/// Rows of a tile.
 const BLOCK: usize = 8;
 
-/// Panels that are computed at once.
+/// Panels of a tile.
 const SPAN: usize = 2;
 
 /// The sums of a tile, by row and panel.
 type Sums = [[[f32; PANEL]; SPAN]; BLOCK];
 
-/// The loops: depth block, then panels (stay in the first cache), then rows (stay in the second).
+/// The loops are ordered by depth block, panels (stay in the L1 cache), rows (stay in the L2 cache).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, finish: Finish, out: &mut [f32]) {
-    for (depth, place) in matrix.depth_blocks(finish) {
+pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, epilogue: Epilogue, out: &mut [f32]) {
+    for (depth, epilogue) in matrix.depth_blocks(epilogue) {
         for first in (0..matrix.panels()).step_by(SPAN) {
             let span = SPAN.min(matrix.panels() - first);
             let lines = matrix.lines(&depth, first..first + span);
-            // The first rows also fetch the panels that come next: a matrix is read once from front to back,
-            // and the processor does not see that by itself.
-            let mut upcoming = lines.as_ptr_range().end;
+            // The first rows also prefetch the next panels: the matrix is read once from front to back, in a
+            // pattern that the processor's own prefetcher misses.
+            let mut prefetch = lines.as_ptr_range().end;
             for start in (0..rows.count()).step_by(BLOCK) {
                 let taken = BLOCK.min(rows.count() - start);
                 let mut sums = [[[0.0; PANEL]; SPAN]; BLOCK];
                 let block = &rows.rows_from(start)[depth.start..];
-                tile_of(taken, span, block, rows.pairs(), lines, upcoming, &mut sums);
-                upcoming = std::ptr::null();
+                tile_of(taken, span, block, rows.pairs(), lines, prefetch, &mut sums);
+                prefetch = std::ptr::null();
                 for (row, sums) in (start..).zip(&sums[..taken]) {
                     let out = &mut out[row * matrix.columns()..][..matrix.columns()];
                     for (panel, sums) in (first..).zip(&sums[..span]) {
-                        matrix.finish_row::<true>(sums, rows.scale(row), panel, place, out);
+                        matrix.write_row::<true>(sums, rows.scale(row), panel, epilogue, out);
                     }
                 }
             }
@@ -55,14 +55,14 @@ fn tile_of(
     rows: &[Pair],
     stride: usize,
     lines: &[WeightLine],
-    upcoming: *const WeightLine,
+    prefetch: *const WeightLine,
     out: &mut Sums,
 ) {
     macro_rules! tile {
         ($($rows:literal)*) => {
             match (count, span) {
-                $(($rows, 1) => tile::<$rows, 1>(rows, stride, lines, upcoming, out),
-                ($rows, 2) => tile::<$rows, 2>(rows, stride, lines, upcoming, out),)*
+                $(($rows, 1) => tile::<$rows, 1>(rows, stride, lines, prefetch, out),
+                ($rows, 2) => tile::<$rows, 2>(rows, stride, lines, prefetch, out),)*
                 _ => unreachable!("a tile has one to eight rows and one or two panels"),
             }
         };
@@ -77,16 +77,16 @@ fn tile<const ROWS: usize, const PANELS: usize>(
     rows: &[Pair],
     stride: usize,
     lines: &[WeightLine],
-    upcoming: *const WeightLine,
+    prefetch: *const WeightLine,
     out: &mut Sums,
 ) {
     let depth = lines.len() / PANELS;
     assert!((ROWS - 1) * stride + depth <= rows.len(), "the rows are as deep as the matrix");
     let mut sums = [[_mm512_setzero_si512(); PANELS]; ROWS];
     for step in 0..depth {
-        if !upcoming.is_null() {
+        if !prefetch.is_null() {
             for panel in 0..PANELS {
-                _mm_prefetch::<_MM_HINT_T0>(upcoming.wrapping_add(panel * depth + step).cast());
+                _mm_prefetch::<_MM_HINT_T0>(prefetch.wrapping_add(panel * depth + step).cast());
             }
         }
         let mut weights = [_mm512_setzero_si512(); PANELS];
@@ -110,8 +110,8 @@ fn tile<const ROWS: usize, const PANELS: usize>(
     }
 }
 
-/// A sum and the products of a pair. The compiler's own function for this instruction is not used because it
-/// becomes two instructions, which a processor can start half as often.
+/// The sum plus the products of a pair, in one instruction. The compiler's intrinsic is not used because it
+/// is compiled to two instructions, which halves the throughput.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 #[inline]
 fn plus_products(mut sum: __m512i, pair: __m512i, weights: __m512i) -> __m512i {

@@ -1,88 +1,89 @@
-//! A call whose texts are tokens, in batches that any thread may run. The one that runs the last answers it.
+//! A tokenized call, in batches that any thread may run. The thread that runs the last batch sends the
+//! vectors.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::batches::batches;
-use super::{Answer, Call, Embed, broken};
+use super::batching::batches;
+use super::{Embed, EmbedCall, EmbedResult, internal};
 
-/// A call in batches.
 pub(super) struct Job {
     tokens: Vec<Vec<u32>>,
     batches: Vec<Vec<usize>>,
-    progress: Mutex<Progress>,
+    progress: Mutex<JobProgress>,
 }
 
-struct Progress {
+struct JobProgress {
     vectors: Vec<Vec<f32>>,
     batches_left: usize,
-    answer: Option<oneshot::Sender<Answer>>,
+    /// None once the job is completed or has failed.
+    reply: Option<oneshot::Sender<EmbedResult>>,
 }
 
 impl Job {
-    /// Makes tokens of the texts; none if there is nothing left to do, or nobody to do it for.
-    pub(super) fn prepare(embed: &impl Embed, call: Call) -> Option<Self> {
-        let Call { texts, answer } = call;
+    /// Tokenizes the texts. None if the call is already answered or its caller is gone.
+    pub(super) fn prepare(embed: &impl Embed, call: EmbedCall) -> Option<Self> {
+        let EmbedCall { texts, reply } = call;
         let mut tokens = Vec::with_capacity(texts.len());
         for text in texts {
-            if answer.is_closed() {
+            if reply.is_closed() {
                 return None;
             }
-            match embed.tokens(&text) {
+            match embed.tokenize(&text) {
                 Ok(ids) => tokens.push(ids),
-                Err(reason) => {
-                    // Nobody waits any more if this cannot be sent.
-                    let _ = answer.send(Err(broken(&format!("a text cannot be made into tokens: {reason}"))));
+                Err(error) => {
+                    // Sending fails if the caller is gone.
+                    let _ = reply.send(Err(internal(error.to_string())));
                     return None;
                 }
             }
         }
         if tokens.is_empty() {
-            let _ = answer.send(Ok(Vec::new()));
+            let _ = reply.send(Ok(Vec::new()));
             return None;
         }
         let batches = batches(&tokens.iter().map(Vec::len).collect::<Vec<_>>());
         let vectors = vec![Vec::new(); tokens.len()];
-        let progress = Mutex::new(Progress { vectors, batches_left: batches.len(), answer: Some(answer) });
+        let progress = Mutex::new(JobProgress { vectors, batches_left: batches.len(), reply: Some(reply) });
         Some(Self { tokens, batches, progress })
     }
 
-    pub(super) fn batches(&self) -> usize {
+    pub(super) fn batch_count(&self) -> usize {
         self.batches.len()
     }
 
-    /// Whether the caller left, or the job failed.
+    /// Whether the caller is gone, or the job has failed.
     pub(super) fn is_abandoned(&self) -> bool {
-        self.progress().answer.as_ref().is_none_or(oneshot::Sender::is_closed)
+        self.progress().reply.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Runs a batch, and answers the call if it was the last.
-    pub(super) fn run<E: Embed>(&self, embed: &E, batch: usize, space: &mut E::Space) {
+    /// Runs a batch. After the last one, sends the vectors.
+    pub(super) fn run<E: Embed>(&self, embed: &E, batch: usize, workspace: &mut E::Workspace) {
         if self.is_abandoned() {
             return;
         }
-        let places = &self.batches[batch];
-        let texts: Vec<&[u32]> = places.iter().map(|place| self.tokens[*place].as_slice()).collect();
-        let vectors = embed.embed(&texts, space);
+        let positions = &self.batches[batch];
+        let texts: Vec<&[u32]> = positions.iter().map(|text| self.tokens[*text].as_slice()).collect();
+        let vectors = embed.embed(&texts, workspace);
         let mut progress = self.progress();
-        for (place, vector) in places.iter().zip(vectors) {
-            progress.vectors[*place] = vector;
+        for (text, vector) in positions.iter().zip(vectors) {
+            progress.vectors[*text] = vector;
         }
         progress.batches_left -= 1;
         if progress.batches_left == 0
-            && let Some(answer) = progress.answer.take()
+            && let Some(reply) = progress.reply.take()
         {
-            let _ = answer.send(Ok(std::mem::take(&mut progress.vectors)));
+            let _ = reply.send(Ok(std::mem::take(&mut progress.vectors)));
         }
     }
 
-    /// Lets the caller know that nobody will answer.
-    pub(super) fn give_up(&self) {
-        self.progress().answer = None;
+    /// Fails the job: the caller sees its channel closed.
+    pub(super) fn fail(&self) {
+        self.progress().reply = None;
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, JobProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! What waits for the threads. Queries are taken as soon as a thread is free; bulk is taken between queries, but
-//! held back by them no longer than its patience, so that neither waits for the other for ever.
+//! The queue of the threads. A query runs as soon as a query thread is free. Bulk batches start between
+//! queries, but queries delay each by no longer than `MAX_BULK_DELAY`, so that neither starves.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,141 +8,143 @@ use std::time::Duration;
 use domain::Failure;
 
 use super::job::Job;
-use super::{Call, busy};
+use super::{EmbedCall, overloaded};
 
-/// How long running queries hold back the next batch of a bulk thread.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Longest time for which running queries delay the next batch of a bulk thread.
+const MAX_BULK_DELAY: Duration = Duration::from_millis(100);
 
-/// What the threads share.
+/// The queue that all threads share.
 pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
-    query_came: Condvar,
-    bulk_came: Condvar,
-    queries_ended: Condvar,
+    state: Mutex<QueueState>,
+    query_added: Condvar,
+    bulk_added: Condvar,
+    query_ended: Condvar,
     max_queries: usize,
 }
 
 #[derive(Default)]
-struct Waiting {
-    queries: VecDeque<Call>,
+struct QueueState {
+    queries: VecDeque<EmbedCall>,
     running_queries: usize,
-    calls: VecDeque<Call>,
+    /// Bulk calls that are not tokenized yet.
+    bulk_calls: VecDeque<EmbedCall>,
+    /// Bulk jobs in progress, each with its next batch.
     jobs: VecDeque<(Arc<Job>, usize)>,
     closed: bool,
 }
 
-/// What a bulk thread does next.
-pub(super) enum Bulk {
-    /// Makes a call into a job.
-    Call(Call),
-    /// Runs one batch of a job.
+/// A task of a bulk thread.
+pub(super) enum BulkTask {
+    /// Tokenize a call.
+    Tokenize(EmbedCall),
+    /// Run one batch of a job.
     Batch(Arc<Job>, usize),
 }
 
-/// Held while a query runs.
-pub(super) struct Running<'a>(&'a Queue);
+/// A guard that counts a query as running.
+pub(super) struct RunningQuery<'a>(&'a Queue);
 
 impl Queue {
     pub(super) fn new(max_queries: usize) -> Self {
         Self {
-            waiting: Mutex::default(),
-            query_came: Condvar::new(),
-            bulk_came: Condvar::new(),
-            queries_ended: Condvar::new(),
+            state: Mutex::default(),
+            query_added: Condvar::new(),
+            bulk_added: Condvar::new(),
+            query_ended: Condvar::new(),
             max_queries,
         }
     }
 
-    pub(super) fn push_query(&self, query: Call) -> Result<(), Failure> {
-        let mut waiting = self.waiting();
-        if waiting.queries.len() >= self.max_queries {
-            waiting.queries.retain(|query| !query.answer.is_closed());
+    pub(super) fn push_query(&self, query: EmbedCall) -> Result<(), Failure> {
+        let mut state = self.state();
+        if state.queries.len() >= self.max_queries {
+            state.queries.retain(|query| !query.reply.is_closed());
         }
-        if waiting.queries.len() >= self.max_queries {
-            return Err(busy());
+        if state.queries.len() >= self.max_queries {
+            return Err(overloaded());
         }
-        waiting.queries.push_back(query);
-        self.query_came.notify_one();
+        state.queries.push_back(query);
+        self.query_added.notify_one();
         Ok(())
     }
 
-    pub(super) fn push_bulk(&self, call: Call) {
-        let mut waiting = self.waiting();
-        // Callers who left have given back their room, so what they asked for may not stay either.
-        waiting.calls.retain(|call| !call.answer.is_closed());
-        waiting.calls.push_back(call);
-        self.bulk_came.notify_one();
+    pub(super) fn push_bulk(&self, call: EmbedCall) {
+        let mut state = self.state();
+        // A caller that is gone has released its permits, so its texts must not stay in memory either.
+        state.bulk_calls.retain(|call| !call.reply.is_closed());
+        state.bulk_calls.push_back(call);
+        self.bulk_added.notify_one();
     }
 
     pub(super) fn push_job(&self, job: Arc<Job>) {
-        self.waiting().jobs.push_back((job, 0));
-        self.bulk_came.notify_all();
+        self.state().jobs.push_back((job, 0));
+        self.bulk_added.notify_all();
     }
 
-    /// Lets every thread end after what it is at.
+    /// Makes every thread end after its current task.
     pub(super) fn close(&self) {
-        self.waiting().closed = true;
-        self.query_came.notify_all();
-        self.bulk_came.notify_all();
-        self.queries_ended.notify_all();
+        self.state().closed = true;
+        self.query_added.notify_all();
+        self.bulk_added.notify_all();
+        self.query_ended.notify_all();
     }
 
-    /// The next query, or none at the end.
-    pub(super) fn next_query(&self) -> Option<(Call, Running<'_>)> {
-        let idle = |waiting: &mut Waiting| waiting.queries.is_empty() && !waiting.closed;
-        let waited = self.query_came.wait_while(self.waiting(), idle);
-        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
-        if waiting.closed {
+    /// Waits for the next query. None once the queue is closed.
+    pub(super) fn next_query(&self) -> Option<(EmbedCall, RunningQuery<'_>)> {
+        let idle = |state: &mut QueueState| state.queries.is_empty() && !state.closed;
+        let waited = self.query_added.wait_while(self.state(), idle);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
             return None;
         }
-        let query = waiting.queries.pop_front()?;
-        waiting.running_queries += 1;
-        Some((query, Running(self)))
+        let query = state.queries.pop_front()?;
+        state.running_queries += 1;
+        Some((query, RunningQuery(self)))
     }
 
-    /// The next piece of bulk, or none at the end.
-    pub(super) fn next_bulk(&self) -> Option<Bulk> {
-        let mut waiting = self.waiting();
+    /// Waits for the next bulk task. None once the queue is closed.
+    pub(super) fn next_bulk(&self) -> Option<BulkTask> {
+        let mut state = self.state();
         loop {
-            let held_back = |waiting: &mut Waiting| waiting.running_queries > 0 && !waiting.closed;
-            let waited = self.queries_ended.wait_timeout_while(waiting, PATIENCE, held_back);
-            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if waiting.closed {
+            let is_delayed = |state: &mut QueueState| state.running_queries > 0 && !state.closed;
+            let waited = self.query_ended.wait_timeout_while(state, MAX_BULK_DELAY, is_delayed);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if state.closed {
                 return None;
             }
-            if let Some(work) = waiting.take_bulk() {
-                return Some(work);
+            if let Some(task) = state.take_bulk() {
+                return Some(task);
             }
-            let idle = |waiting: &mut Waiting| {
-                waiting.calls.is_empty() && waiting.jobs.is_empty() && !waiting.closed
+            let idle = |state: &mut QueueState| {
+                state.bulk_calls.is_empty() && state.jobs.is_empty() && !state.closed
             };
-            waiting = self.bulk_came.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
+            state = self.bulk_added.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
-    /// Batches of what was begun, then what was not.
-    fn take_bulk(&mut self) -> Option<Bulk> {
+impl QueueState {
+    /// Jobs in progress come before new calls.
+    fn take_bulk(&mut self) -> Option<BulkTask> {
         while let Some((job, next)) = self.jobs.front_mut() {
-            if *next < job.batches() && !job.is_abandoned() {
+            if *next < job.batch_count() && !job.is_abandoned() {
                 *next += 1;
-                return Some(Bulk::Batch(Arc::clone(job), *next - 1));
+                return Some(BulkTask::Batch(Arc::clone(job), *next - 1));
             }
             self.jobs.pop_front();
         }
-        self.calls.pop_front().map(Bulk::Call)
+        self.bulk_calls.pop_front().map(BulkTask::Tokenize)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningQuery<'_> {
     fn drop(&mut self) {
-        self.0.waiting().running_queries -= 1;
-        self.0.queries_ended.notify_all();
+        self.0.state().running_queries -= 1;
+        self.0.query_ended.notify_all();
     }
 }
 
@@ -153,14 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_callers_who_left_asked_for_does_not_pile_up() {
+    fn calls_of_disconnected_callers_are_dropped() {
         let queue = Queue::new(2);
         for _ in 0..100 {
-            let call = || Call { texts: vec!["text".to_owned()], answer: oneshot::channel().0 };
+            let call = || EmbedCall { texts: vec!["text".to_owned()], reply: oneshot::channel().0 };
             queue.push_bulk(call());
             queue.push_query(call()).unwrap();
         }
-        assert_eq!(queue.waiting().calls.len(), 1);
-        assert!(queue.waiting().queries.len() <= 2);
+        assert_eq!(queue.state().bulk_calls.len(), 1);
+        assert!(queue.state().queries.len() <= 2);
     }
 }

@@ -1,5 +1,3 @@
-//! The committed manifest, and manifests that must be refused.
-
 use super::*;
 
 const ONE: &str = "
@@ -16,7 +14,7 @@ const ONE: &str = "
 ";
 
 #[test]
-fn the_committed_manifest_has_five_models_with_files_that_cannot_change() {
+fn the_committed_manifest_has_five_models_with_pinned_files() {
     let manifest = Manifest::committed();
     let names: Vec<_> = manifest.models.iter().map(|model| (model.name.as_str(), model.purpose)).collect();
     assert_eq!(
@@ -30,13 +28,16 @@ fn the_committed_manifest_has_five_models_with_files_that_cannot_change() {
         ]
     );
     let files = manifest.models.iter().flat_map(|model| &model.files);
-    for place in files.flat_map(|file| &file.places) {
-        match place {
-            Place::Hub(file) => {
+    for source in files.flat_map(|file| &file.sources) {
+        match source {
+            FileSource::Hub(file) => {
                 let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_hexdigit());
-                assert!(file.revision.len() == 40 && digits(&file.revision), "{file:?} is no commit");
+                assert!(
+                    file.revision.len() == 40 && digits(&file.revision),
+                    "the revision of {file:?} is not a commit"
+                );
             }
-            Place::Wheels(wheels) => {
+            FileSource::Wheels(wheels) => {
                 assert!(wheels.iter().all(|wheel| wheel.version.starts_with(|c: char| c.is_ascii_digit())));
             }
         }
@@ -51,7 +52,7 @@ fn a_model_is_found_by_its_name() {
 }
 
 #[test]
-fn a_manifest_with_a_mistake_is_refused() {
+fn an_invalid_manifest_is_rejected() {
     for (right, wrong, expected) in [
         ("name = 'm'", "name = '../m'", "\"../m\" is not the name of a folder"),
         ("name = 'm'", "name = 'm/n'", "\"m/n\" is not the name of a folder"),
@@ -65,8 +66,8 @@ fn a_manifest_with_a_mistake_is_refused() {
         ("wheels", "wheel", "unknown variant"),
     ] {
         assert!(ONE.contains(right));
-        let problem = Manifest::parse(&ONE.replace(right, wrong)).unwrap_err().to_string();
-        assert!(problem.contains(expected), "{wrong}: {problem}");
+        let error = Manifest::parse(&ONE.replace(right, wrong)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{wrong}: {error}");
     }
     let twice = Manifest::parse(&format!("{ONE}{ONE}")).unwrap_err().to_string();
     assert!(twice.contains("given twice"), "{twice}");

@@ -3,12 +3,12 @@ use std::fs;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use super::super::invalid::Problem;
-use super::super::model::{Model, Workspace};
 use super::*;
+use crate::embedder::bert::{BertModel, Workspace};
+use crate::embedder::invalid_model::ModelProblem;
 
-/// A folder with a model of one layer, two heads and four numbers a token; a test may change it.
-struct Small {
+/// A folder with a model of one layer, two heads and hidden dimension 4, which a test may change.
+struct SmallModel {
     folder: TempDir,
     config: Value,
     pooling: Value,
@@ -17,7 +17,7 @@ struct Small {
     dtype: &'static str,
 }
 
-impl Small {
+impl SmallModel {
     fn new() -> Self {
         let config = json!({
             "model_type": "bert", "hidden_act": "gelu", "hidden_size": 4, "num_hidden_layers": 1,
@@ -79,8 +79,8 @@ impl Small {
         [&(header.len() as u64).to_le_bytes()[..], &header, &tensors].concat()
     }
 
-    fn load(&self) -> Result<Model, InvalidModel> {
-        Model::load(&mut Folder::open(self.folder.path())?)
+    fn load(&self) -> Result<BertModel, InvalidModel> {
+        BertModel::load(&mut FolderCheckpoint::open(self.folder.path())?)
     }
 
     fn vectors(&self) -> Vec<Vec<f32>> {
@@ -90,9 +90,9 @@ impl Small {
 }
 
 #[test]
-fn a_small_model_is_read_whatever_its_numbers_and_names_are_written_in() {
-    let expected = Small::new().vectors();
-    // The numbers are those that 16 bits hold exactly.
+fn a_small_model_is_loaded_in_every_number_format_and_with_a_name_prefix() {
+    let expected = SmallModel::new().vectors();
+    // 16 bits represent these numbers exactly.
     let upper_half = |number: f32| number.to_le_bytes()[2..].to_vec();
     let half = |number: f32| {
         let bits = number.to_bits();
@@ -100,60 +100,61 @@ fn a_small_model_is_read_whatever_its_numbers_and_names_are_written_in() {
         let half = bits >> 16 & 0x8000 | exponent | bits >> 13 & 0x3ff;
         u16::try_from(if number == 0.0 { 0 } else { half }).unwrap().to_le_bytes().to_vec()
     };
-    assert_eq!(Small { encode: upper_half, dtype: "BF16", ..Small::new() }.vectors(), expected);
-    assert_eq!(Small { encode: half, dtype: "F16", ..Small::new() }.vectors(), expected);
-    assert_eq!(Small { prefix: "bert.", ..Small::new() }.vectors(), expected);
+    assert_eq!(SmallModel { encode: upper_half, dtype: "BF16", ..SmallModel::new() }.vectors(), expected);
+    assert_eq!(SmallModel { encode: half, dtype: "F16", ..SmallModel::new() }.vectors(), expected);
+    assert_eq!(SmallModel { prefix: "bert.", ..SmallModel::new() }.vectors(), expected);
 }
 
 #[test]
-fn roberta_begins_behind_its_padding_and_pooling_matters() {
-    let expected = Small::new().vectors();
-    let mut roberta = Small::new();
+fn roberta_positions_start_behind_the_padding_id_and_pooling_changes_vectors() {
+    let expected = SmallModel::new().vectors();
+    let mut roberta = SmallModel::new();
     roberta.config["model_type"] = json!("roberta");
     assert_ne!(roberta.vectors(), expected);
-    assert_eq!(Folder::open(roberta.folder.path()).unwrap().architecture().token_limit, 4);
-    let first = Small { pooling: json!({"pooling_mode_cls_token": true}), ..Small::new() }.vectors();
+    assert_eq!(FolderCheckpoint::open(roberta.folder.path()).unwrap().architecture().token_limit, 4);
+    let first =
+        SmallModel { pooling: json!({"pooling_mode_cls_token": true}), ..SmallModel::new() }.vectors();
     assert_ne!(first[0], expected[0]);
     assert_eq!(first[1], expected[1], "a text of one token is its own mean");
 }
 
 #[test]
-fn the_token_limit_is_the_smaller_one_of_the_two_that_are_told() {
-    let small = Small::new();
+fn the_token_limit_is_the_smaller_of_the_two_configured() {
+    let small = SmallModel::new();
     small.write();
-    for (told, expected) in [(3, 3), (600, 6)] {
-        let told = json!({ "max_seq_length": told }).to_string();
-        fs::write(small.folder.path().join("sentence_bert_config.json"), told).unwrap();
-        assert_eq!(Folder::open(small.folder.path()).unwrap().architecture().token_limit, expected);
+    for (limit, expected) in [(3, 3), (600, 6)] {
+        let config = json!({ "max_seq_length": limit }).to_string();
+        fs::write(small.folder.path().join("sentence_bert_config.json"), config).unwrap();
+        assert_eq!(FolderCheckpoint::open(small.folder.path()).unwrap().architecture().token_limit, expected);
     }
 }
 
 #[test]
-fn a_file_that_is_missing_is_told_by_name() {
+fn a_missing_file_is_named() {
     for name in ["config.json", "1_Pooling/config.json", "model.safetensors"] {
-        let small = Small::new();
+        let small = SmallModel::new();
         small.write();
         fs::remove_file(small.folder.path().join(name)).unwrap();
         let invalid = small.load().unwrap_err();
-        assert!(matches!(invalid.problem, Problem::Unreadable(_)), "{invalid}");
+        assert!(matches!(invalid.problem, ModelProblem::Unreadable(_)), "{invalid}");
         assert!(invalid.to_string().contains(name), "{invalid}");
     }
 }
 
 #[test]
-fn weights_that_are_cut_off_anywhere_are_told() {
-    let small = Small::new();
+fn weights_truncated_at_any_byte_are_rejected() {
+    let small = SmallModel::new();
     small.write();
     let bytes = small.weights();
     for length in 0..bytes.len() {
         fs::write(small.folder.path().join("model.safetensors"), &bytes[..length]).unwrap();
         let invalid = small.load().unwrap_err();
-        assert!(matches!(invalid.problem, Problem::Short { .. }), "{length}: {invalid}");
+        assert!(matches!(invalid.problem, ModelProblem::Truncated { .. }), "{length}: {invalid}");
     }
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn an_unsupported_model_is_rejected() {
     let wrong = [
         ("model_type", json!("t5")),
         ("hidden_act", json!("relu")),
@@ -162,28 +163,28 @@ fn what_cannot_be_run_is_told() {
         ("max_position_embeddings", json!(1)),
     ];
     for (name, value) in wrong {
-        let mut small = Small::new();
+        let mut small = SmallModel::new();
         small.config[name] = value;
         small.write();
         let invalid = small.load().unwrap_err();
-        assert!(matches!(invalid.problem, Problem::Unsupported(_)), "{invalid}");
+        assert!(matches!(invalid.problem, ModelProblem::Unsupported(_)), "{invalid}");
     }
-    let small = Small { pooling: json!({"pooling_mode_max_tokens": true}), ..Small::new() };
+    let small = SmallModel { pooling: json!({"pooling_mode_max_tokens": true}), ..SmallModel::new() };
     small.write();
-    assert!(matches!(small.load().unwrap_err().problem, Problem::Unsupported(_)));
+    assert!(matches!(small.load().unwrap_err().problem, ModelProblem::Unsupported(_)));
 }
 
 #[test]
-fn a_tensor_of_another_shape_is_told() {
-    let mut small = Small::new();
+fn a_tensor_of_another_shape_is_rejected() {
+    let mut small = SmallModel::new();
     small.config["intermediate_size"] = json!(16);
     small.write();
-    assert!(matches!(small.load().unwrap_err().problem, Problem::TensorShape { .. }));
+    assert!(matches!(small.load().unwrap_err().problem, ModelProblem::TensorShape { .. }));
 }
 
 #[test]
 fn fuzz_nearly_right_weights() {
-    let small = Small::new();
+    let small = SmallModel::new();
     small.write();
     let whole = small.weights();
     let words = [
@@ -208,7 +209,7 @@ fn fuzz_nearly_right_weights() {
 
 #[test]
 fn fuzz_nearly_right_descriptions() {
-    let small = Small::new();
+    let small = SmallModel::new();
     small.write();
     let (config, pooling) = (small.config.to_string(), small.pooling.to_string());
     let words =

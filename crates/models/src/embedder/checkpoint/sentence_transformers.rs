@@ -1,5 +1,6 @@
-//! Reads the folder of a sentence-transformers model: BERT or RoBERTa, `model.safetensors` with `config.json`,
-//! `tokenizer.json` and how to pool. Position embeddings are absolute, the activation is the exact GELU.
+//! Checkpoints in the folder of a sentence-transformers model, BERT or RoBERTa: `model.safetensors`,
+//! `config.json`, `tokenizer.json` and the config of its pooling. Only absolute positions and the exact GELU
+//! are supported.
 
 #[cfg(test)]
 mod tests;
@@ -9,22 +10,24 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::invalid::InvalidModel;
-use super::safetensors;
-use super::tensors::{BoundedFile, Tensors};
-use super::weights::{Architecture, Checkpoint, LayerWeights, Linear, Norm, Pooling, WordTable, add_to_rows};
+use super::tensor_file::{BoundedFile, TensorFile};
+use super::{
+    Architecture, Checkpoint, LayerWeights, Linear, Norm, Pooling, TokenEmbeddings, add_to_rows, safetensors,
+};
+use crate::embedder::invalid_model::{InvalidModel, UnsupportedModel};
 
-/// A folder whose descriptions were read.
-pub(crate) struct Folder {
+/// An open folder.
+pub(super) struct FolderCheckpoint {
     path: PathBuf,
     architecture: Architecture,
     token_types: usize,
-    tensors: Tensors,
+    tensors: TensorFile,
+    /// Prefix of all tensor names, which some models have.
     prefix: &'static str,
 }
 
 #[derive(Deserialize)]
-struct Config {
+struct ModelConfig {
     model_type: String,
     hidden_act: String,
     hidden_size: usize,
@@ -54,14 +57,14 @@ struct SentenceConfig {
     max_seq_length: Option<usize>,
 }
 
-impl Folder {
-    pub(crate) fn open(path: &Path) -> Result<Self, InvalidModel> {
+impl FolderCheckpoint {
+    pub(super) fn open(path: &Path) -> Result<Self, InvalidModel> {
         let config_path = path.join("config.json");
-        let config: Config = read_json(&config_path, "description")?;
+        let config: ModelConfig = read_json(&config_path, "description")?;
         let pooling = pooling(&path.join("1_Pooling").join("config.json"))?;
         let limit = token_limit(&path.join("sentence_bert_config.json"))?;
-        let architecture = architecture(&config, pooling, limit)
-            .map_err(|reason| InvalidModel::unsupported(&config_path, reason))?;
+        let architecture =
+            architecture(&config, pooling, limit).map_err(|error| InvalidModel::new(&config_path, error))?;
         let tensors = safetensors::open(&path.join("model.safetensors"))?;
         let prefix = ["", "bert.", "roberta."]
             .into_iter()
@@ -86,21 +89,25 @@ impl Folder {
     }
 }
 
-fn architecture(config: &Config, pooling: Pooling, limit: Option<usize>) -> Result<Architecture, String> {
-    // RoBERTa counts positions from behind its padding token.
+fn architecture(
+    config: &ModelConfig,
+    pooling: Pooling,
+    limit: Option<usize>,
+) -> Result<Architecture, UnsupportedModel> {
+    // RoBERTa's positions start behind the id of its padding token.
     let position_offset = match config.model_type.as_str() {
         "bert" => 0,
         "roberta" | "xlm-roberta" => config.pad_token_id + 1,
-        other => return Err(format!("it is a {other}, not a BERT or RoBERTa")),
+        other => return Err(UnsupportedModel::ModelType(other.to_owned())),
     };
     if config.hidden_act != "gelu" {
-        return Err(format!("its activation is {}, not gelu", config.hidden_act));
+        return Err(UnsupportedModel::Activation(config.hidden_act.clone()));
     }
     if config.position_embedding_type.as_deref().is_some_and(|kind| kind != "absolute") {
-        return Err("its positions are not absolute".to_owned());
+        return Err(UnsupportedModel::RelativePositions);
     }
     let positions = config.max_position_embeddings;
-    let most = positions.saturating_sub(position_offset);
+    let max_tokens = positions.saturating_sub(position_offset);
     let architecture = Architecture {
         hidden: config.hidden_size,
         layers: config.num_hidden_layers,
@@ -109,7 +116,7 @@ fn architecture(config: &Config, pooling: Pooling, limit: Option<usize>) -> Resu
         vocabulary: config.vocab_size,
         positions,
         position_offset,
-        token_limit: limit.map_or(most, |limit| limit.min(most)),
+        token_limit: limit.map_or(max_tokens, |limit| limit.min(max_tokens)),
         epsilon: config.layer_norm_eps,
         pooling,
     };
@@ -121,11 +128,11 @@ fn pooling(path: &Path) -> Result<Pooling, InvalidModel> {
     match (pooling_mode_cls_token, pooling_mode_mean_tokens) {
         (true, false) => Ok(Pooling::First),
         (false, true) => Ok(Pooling::Mean),
-        _ => Err(InvalidModel::unsupported(path, "it does not pool by cls or by mean alone")),
+        _ => Err(InvalidModel::new(path, UnsupportedModel::CombinedPooling)),
     }
 }
 
-/// How many tokens the model was made for, where its makers say so.
+/// The token limit that the model was trained for, if it is given.
 fn token_limit(path: &Path) -> Result<Option<usize>, InvalidModel> {
     if !path.exists() {
         return Ok(None);
@@ -133,32 +140,32 @@ fn token_limit(path: &Path) -> Result<Option<usize>, InvalidModel> {
     Ok(read_json::<SentenceConfig>(path, "description")?.max_seq_length)
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path, what: &'static str) -> Result<T, InvalidModel> {
-    serde_json::from_slice(&read_whole(path, what)?)
-        .map_err(|error| InvalidModel::description(path, what, error))
+fn read_json<T: DeserializeOwned>(path: &Path, part: &'static str) -> Result<T, InvalidModel> {
+    serde_json::from_slice(&read_file(path, part)?)
+        .map_err(|error| InvalidModel::malformed(path, part, error))
 }
 
-fn read_whole(path: &Path, what: &'static str) -> Result<Vec<u8>, InvalidModel> {
+fn read_file(path: &Path, part: &'static str) -> Result<Vec<u8>, InvalidModel> {
     let mut file = BoundedFile::open(path)?;
     let length = file.length();
-    file.read_description(0, length, what)
+    file.read_description(0, length, part)
 }
 
-impl Checkpoint for Folder {
+impl Checkpoint for FolderCheckpoint {
     fn architecture(&self) -> &Architecture {
         &self.architecture
     }
 
-    fn words(&mut self) -> Result<WordTable, InvalidModel> {
+    fn token_embeddings(&mut self) -> Result<TokenEmbeddings, InvalidModel> {
         let shape = [self.architecture.vocabulary, self.architecture.hidden];
-        WordTable::read(
+        TokenEmbeddings::read(
             &mut self.tensors,
             &format!("{}embeddings.word_embeddings.weight", self.prefix),
             shape,
         )
     }
 
-    fn positions(&mut self) -> Result<(Vec<f32>, Norm), InvalidModel> {
+    fn position_embeddings(&mut self) -> Result<(Vec<f32>, Norm), InvalidModel> {
         let hidden = self.architecture.hidden;
         let shape = [self.architecture.positions, hidden];
         let mut positions = self.read("embeddings.position_embeddings.weight", &shape)?;
@@ -179,15 +186,15 @@ impl Checkpoint for Folder {
         Ok(LayerWeights {
             queries,
             keys_and_values,
-            attended: self.linear(&format!("{layer}.attention.output.dense"), hidden, hidden)?,
-            attended_norm: self.norm(&format!("{layer}.attention.output"))?,
-            widen: self.linear(&format!("{layer}.intermediate.dense"), hidden, intermediate)?,
-            narrow: self.linear(&format!("{layer}.output.dense"), intermediate, hidden)?,
-            narrow_norm: self.norm(&format!("{layer}.output"))?,
+            attention_output: self.linear(&format!("{layer}.attention.output.dense"), hidden, hidden)?,
+            attention_norm: self.norm(&format!("{layer}.attention.output"))?,
+            up: self.linear(&format!("{layer}.intermediate.dense"), hidden, intermediate)?,
+            down: self.linear(&format!("{layer}.output.dense"), intermediate, hidden)?,
+            output_norm: self.norm(&format!("{layer}.output"))?,
         })
     }
 
     fn tokenizer(&mut self) -> Result<Vec<u8>, InvalidModel> {
-        read_whole(&self.path.join("tokenizer.json"), "tokenizer")
+        read_file(&self.path.join("tokenizer.json"), "tokenizer")
     }
 }

@@ -1,5 +1,6 @@
-//! Reads `.hmsemb` files: a magic word, the length of a JSON header, the header, a tokenizer, the tensors in the
-//! header's order. Whole numbers are grouped; queries, keys and values are one matrix.
+//! Checkpoints in `.hmsemb` files: a magic number, the length of a JSON header, the header, a
+//! `tokenizer.json`, and the tensors in the header's order. Integers are grouped; queries, keys and values
+//! are one matrix.
 
 #[cfg(test)]
 mod tests;
@@ -9,16 +10,16 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::invalid::{InvalidModel, Problem};
-use super::tensors::{BoundedFile, Encoding, Entry, Tensors};
-use super::weights::{Architecture, Checkpoint, LayerWeights, Linear, Norm, Pooling, WordTable, add_to_rows};
+use super::tensor_file::{BoundedFile, Encoding, TensorEntry, TensorFile};
+use super::{Architecture, Checkpoint, LayerWeights, Linear, Norm, Pooling, TokenEmbeddings, add_to_rows};
+use crate::embedder::invalid_model::{InvalidModel, ModelProblem, UnsupportedModel};
 
 const MAGIC: &[u8; 8] = b"HMSEMB01";
 
-/// A `.hmsemb` file whose header was read.
-pub(crate) struct HmsembFile {
+/// An open `.hmsemb` file.
+pub(super) struct HmsembCheckpoint {
     architecture: Architecture,
-    tensors: Tensors,
+    tensors: TensorFile,
     token_types: usize,
     tokenizer: Vec<u8>,
 }
@@ -28,7 +29,7 @@ struct Header {
     meta: Meta,
     arch: Arch,
     tokenizer_len: u64,
-    tensors: Vec<Tensor>,
+    tensors: Vec<TensorHeader>,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +56,7 @@ struct Arch {
 }
 
 #[derive(Deserialize)]
-struct Tensor {
+struct TensorHeader {
     name: String,
     dtype: String,
     shape: Vec<usize>,
@@ -64,24 +65,24 @@ struct Tensor {
     group: usize,
 }
 
-impl HmsembFile {
-    pub(crate) fn open(path: &Path) -> Result<Self, InvalidModel> {
+impl HmsembCheckpoint {
+    pub(super) fn open(path: &Path) -> Result<Self, InvalidModel> {
         let mut file = BoundedFile::open(path)?;
         let start = file.read(0..16, "the header's length")?;
         let (magic, length) = start.split_at(8);
         if magic != MAGIC {
-            return Err(InvalidModel::new(path, Problem::OtherKind));
+            return Err(InvalidModel::new(path, ModelProblem::WrongMagic));
         }
         let length = u64::from_le_bytes(length.try_into().expect("half of sixteen bytes"));
         let header = file.read_description(16, length, "header")?;
         let header: Header = serde_json::from_slice(&header)
-            .map_err(|error| InvalidModel::description(path, "header", error))?;
-        let architecture = architecture(&header).map_err(|reason| InvalidModel::unsupported(path, reason))?;
+            .map_err(|error| InvalidModel::malformed(path, "header", error))?;
+        let architecture = architecture(&header).map_err(|error| InvalidModel::new(path, error))?;
         let tokenizer = file.read_description(16 + length, header.tokenizer_len, "tokenizer")?;
         let entries = index(header.tensors, 16 + length + header.tokenizer_len)
-            .map_err(|reason| InvalidModel::description(path, "header", reason))?;
+            .map_err(|reason| InvalidModel::malformed(path, "header", reason))?;
         let token_types = header.arch.type_vocab;
-        Ok(Self { architecture, tensors: Tensors::new(file, entries), token_types, tokenizer })
+        Ok(Self { architecture, tensors: TensorFile::new(file, entries), token_types, tokenizer })
     }
 
     fn linear(&mut self, name: &str, depth: usize, columns: usize) -> Result<Linear, InvalidModel> {
@@ -96,15 +97,15 @@ impl HmsembFile {
     }
 }
 
-fn architecture(header: &Header) -> Result<Architecture, String> {
+fn architecture(header: &Header) -> Result<Architecture, UnsupportedModel> {
     let (meta, arch) = (&header.meta, &header.arch);
     if !meta.query_prefix.is_empty() || !meta.passage_prefix.is_empty() {
-        return Err("it wants a prefix before each text".to_owned());
+        return Err(UnsupportedModel::Prefix);
     }
     let pooling = match meta.pooling.as_str() {
         "cls" => Pooling::First,
         "mean" => Pooling::Mean,
-        other => return Err(format!("its pooling is {other}, not cls or mean")),
+        other => return Err(UnsupportedModel::Pooling(other.to_owned())),
     };
     let architecture = Architecture {
         hidden: arch.hidden,
@@ -121,33 +122,33 @@ fn architecture(header: &Header) -> Result<Architecture, String> {
     architecture.check().map(|()| architecture)
 }
 
-/// Where each tensor lies: one after the other from `start` on.
-fn index(tensors: Vec<Tensor>, mut start: u64) -> Result<HashMap<String, Entry>, String> {
+/// The tensors' positions: one after the other from `start` on. Fails with a reason if the header is wrong.
+fn index(tensors: Vec<TensorHeader>, mut start: u64) -> Result<HashMap<String, TensorEntry>, String> {
     let mut entries = HashMap::with_capacity(tensors.len());
-    for Tensor { name, dtype, shape, len, group } in tensors {
+    for TensorHeader { name, dtype, shape, len, group } in tensors {
         let encoding = match dtype.as_str() {
             "f32" => Encoding::F32,
             "i8" if group > 0 => Encoding::Int8 { group },
             _ => return Err(format!("tensor {name} is of the unknown type {dtype}")),
         };
         let end = start.checked_add(len).ok_or_else(|| format!("tensor {name} has no end"))?;
-        entries.insert(name, Entry { encoding, shape, bytes: start..end });
+        entries.insert(name, TensorEntry { encoding, shape, bytes: start..end });
         start = end;
     }
     Ok(entries)
 }
 
-impl Checkpoint for HmsembFile {
+impl Checkpoint for HmsembCheckpoint {
     fn architecture(&self) -> &Architecture {
         &self.architecture
     }
 
-    fn words(&mut self) -> Result<WordTable, InvalidModel> {
+    fn token_embeddings(&mut self) -> Result<TokenEmbeddings, InvalidModel> {
         let shape = [self.architecture.vocabulary, self.architecture.hidden];
-        WordTable::read(&mut self.tensors, "word_emb", shape)
+        TokenEmbeddings::read(&mut self.tensors, "word_emb", shape)
     }
 
-    fn positions(&mut self) -> Result<(Vec<f32>, Norm), InvalidModel> {
+    fn position_embeddings(&mut self) -> Result<(Vec<f32>, Norm), InvalidModel> {
         let hidden = self.architecture.hidden;
         let mut positions = self.tensors.read("pos_emb", &[self.architecture.positions, hidden])?;
         let types = self.tensors.read("type_emb", &[self.token_types, hidden])?;
@@ -166,11 +167,11 @@ impl Checkpoint for HmsembFile {
         Ok(LayerWeights {
             queries,
             keys_and_values,
-            attended: self.linear(&format!("l{index}.ao"), hidden, hidden)?,
-            attended_norm: self.norm(&format!("l{index}.aln"))?,
-            widen: self.linear(&format!("l{index}.f1"), hidden, intermediate)?,
-            narrow: self.linear(&format!("l{index}.f2"), intermediate, hidden)?,
-            narrow_norm: self.norm(&format!("l{index}.fln"))?,
+            attention_output: self.linear(&format!("l{index}.ao"), hidden, hidden)?,
+            attention_norm: self.norm(&format!("l{index}.aln"))?,
+            up: self.linear(&format!("l{index}.f1"), hidden, intermediate)?,
+            down: self.linear(&format!("l{index}.f2"), intermediate, hidden)?,
+            output_norm: self.norm(&format!("l{index}.fln"))?,
         })
     }
 

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use super::super::model::{Model, Workspace};
 use super::*;
+use crate::embedder::bert::{BertModel, Workspace};
 
-/// A model of one layer, two heads and four numbers a token, as the parts of its file.
+/// A model of one layer, two heads and hidden dimension 4, as the parts of its file.
 struct Parts {
     magic: Vec<u8>,
     header: Value,
@@ -64,23 +64,23 @@ impl Parts {
     }
 }
 
-/// Reads a file of these bytes, tensors and all.
-fn read(bytes: &[u8]) -> Result<Model, InvalidModel> {
+/// Loads a model from a file of these bytes.
+fn read(bytes: &[u8]) -> Result<BertModel, InvalidModel> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.hmsemb");
     std::fs::write(&path, bytes).unwrap();
-    Model::load(&mut HmsembFile::open(&path)?)
+    BertModel::load(&mut HmsembCheckpoint::open(&path)?)
 }
 
 #[track_caller]
-fn check_problem(bytes: &[u8], expected: impl Fn(&Problem) -> bool) {
+fn check_problem(bytes: &[u8], expected: impl Fn(&ModelProblem) -> bool) {
     let invalid = read(bytes).unwrap_err();
     assert!(expected(&invalid.problem), "{invalid}");
     assert!(invalid.to_string().contains("model.hmsemb"), "{invalid}");
 }
 
 #[test]
-fn a_small_model_is_read_and_run() {
+fn a_small_model_is_loaded_and_run() {
     let model = read(&Parts::new().bytes()).unwrap();
     let vectors = model.embed(&[&[0, 1, 2], &[4]], &mut Workspace::default());
     assert_eq!(vectors.len(), 2);
@@ -88,80 +88,80 @@ fn a_small_model_is_read_and_run() {
 }
 
 #[test]
-fn a_file_of_another_kind_is_told() {
+fn a_wrong_magic_number_is_rejected() {
     let mut parts = Parts::new();
     parts.magic = b"HMSEMB02".to_vec();
-    check_problem(&parts.bytes(), |problem| matches!(problem, Problem::OtherKind));
-    check_problem(b"GGUF and then some bytes", |problem| matches!(problem, Problem::OtherKind));
+    check_problem(&parts.bytes(), |problem| matches!(problem, ModelProblem::WrongMagic));
+    check_problem(b"GGUF and then some bytes", |problem| matches!(problem, ModelProblem::WrongMagic));
 }
 
 #[test]
-fn a_file_that_is_cut_off_anywhere_is_told() {
+fn a_file_truncated_at_any_byte_is_rejected() {
     let bytes = Parts::new().bytes();
     for length in 0..bytes.len() {
-        check_problem(&bytes[..length], |problem| matches!(problem, Problem::Short { .. }));
+        check_problem(&bytes[..length], |problem| matches!(problem, ModelProblem::Truncated { .. }));
     }
 }
 
 #[test]
-fn a_header_that_reaches_beyond_the_file_is_told() {
+fn a_header_longer_than_the_file_is_rejected() {
     for length in [1 << 20, 1 << 40, u64::MAX] {
         let mut bytes = Parts::new().bytes();
         bytes[8..16].copy_from_slice(&u64::to_le_bytes(length));
-        check_problem(&bytes, |problem| matches!(problem, Problem::Short { .. }));
+        check_problem(&bytes, |problem| matches!(problem, ModelProblem::Truncated { .. }));
     }
 }
 
 #[test]
-fn a_header_that_is_no_header_is_told() {
+fn a_malformed_header_is_rejected() {
     for header in [json!([]), json!({"meta": {}}), json!(null)] {
         let parts = Parts { header, ..Parts::new() };
         check_problem(&parts.bytes(), |problem| {
-            matches!(problem, Problem::Description { what: "header", .. })
+            matches!(problem, ModelProblem::Malformed { part: "header", .. })
         });
     }
 }
 
 #[test]
-fn a_missing_tensor_is_told_by_name() {
+fn a_missing_tensor_is_named() {
     let mut parts = Parts::new();
     parts.header["tensors"][5]["name"] = json!("other");
     check_problem(
         &parts.bytes(),
-        |problem| matches!(problem, Problem::MissingTensor(name) if name == "l0.qkv.w"),
+        |problem| matches!(problem, ModelProblem::MissingTensor(name) if name == "l0.qkv.w"),
     );
 }
 
 #[test]
-fn a_tensor_of_another_shape_is_told_by_name() {
+fn a_tensor_of_another_shape_is_named() {
     let mut parts = Parts::new();
     parts.header["tensors"][5]["shape"] = json!([4, 12]);
     check_problem(&parts.bytes(), |problem| {
-        matches!(problem, Problem::TensorShape { name, expected, found }
+        matches!(problem, ModelProblem::TensorShape { name, expected, found }
             if name == "l0.qkv.w" && expected == &[12, 4] && found == &[4, 12])
     });
 }
 
 #[test]
-fn a_tensor_whose_length_belies_its_shape_is_told() {
+fn a_tensor_whose_length_contradicts_its_shape_is_rejected() {
     for length in [0, 3, 4 * 24 + 1, u64::MAX >> 1] {
         let mut parts = Parts::new();
         parts.header["tensors"][1]["len"] = json!(length);
-        check_problem(&parts.bytes(), |problem| matches!(problem, Problem::Description { .. }));
+        check_problem(&parts.bytes(), |problem| matches!(problem, ModelProblem::Malformed { .. }));
     }
 }
 
 #[test]
-fn numbers_that_are_none_are_told() {
+fn infinite_and_undefined_numbers_are_rejected() {
     for (place, number) in [(20, f32::NAN), (60, f32::INFINITY)] {
         let mut parts = Parts::new();
         parts.tensors[place..place + 4].copy_from_slice(&number.to_le_bytes());
-        check_problem(&parts.bytes(), |problem| matches!(problem, Problem::TensorNumbers(_)));
+        check_problem(&parts.bytes(), |problem| matches!(problem, ModelProblem::TensorNumbers(_)));
     }
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn an_unsupported_model_is_rejected() {
     let wrong = [
         ("/meta/pooling", json!("last")),
         ("/meta/query_prefix", json!("query: ")),
@@ -175,7 +175,7 @@ fn what_cannot_be_run_is_told() {
         let mut parts = Parts::new();
         parts.header["meta"]["query_prefix"] = json!("");
         *parts.header.pointer_mut(place).unwrap() = value;
-        check_problem(&parts.bytes(), |problem| matches!(problem, Problem::Unsupported(_)));
+        check_problem(&parts.bytes(), |problem| matches!(problem, ModelProblem::Unsupported(_)));
     }
 }
 

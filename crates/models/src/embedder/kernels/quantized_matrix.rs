@@ -1,21 +1,21 @@
-//! Rows and matrices in 16 bits. Weights are scaled by column to ±8191; a row is scaled so that by
-//! Cauchy–Schwarz no sum of its products can leave 32 bits, whatever its numbers are.
+//! Matrix products in 16-bit integers with 32-bit sums. Weights are scaled by column to ±8191. A row is
+//! scaled so that, by Cauchy–Schwarz, no sum of its products overflows, whatever its numbers are.
 
 use std::ops::Range;
 
-use super::arithmetic::{Place, ROUNDING, finish as finish_tile, largest_magnitude, sum_of_squares};
-use super::{Finish, PANEL, Rows};
+use super::arithmetic::{ROUNDING, TileEpilogue, largest_magnitude, sum_of_squares, write_tile_row};
+use super::{Epilogue, PANEL, Rows};
 
-/// Depth of a block: its panel of sixteen columns takes 24 KiB, which leaves room in the first cache.
+/// Depth of a block in pairs: its panel of sixteen columns takes 24 KiB, which leaves room in the L1 cache.
 const BLOCK_PAIRS: usize = 384;
 
 const WEIGHT_LIMIT: f32 = 8191.0;
 const ROW_LIMIT: f32 = 32_700.0;
 
-/// What is smaller than this everywhere counts as zero, so that no scale leaves what floats can hold.
+/// A row or column whose numbers are all smaller counts as zero, so that no scale overflows.
 pub(super) const NEGLIGIBLE: f32 = 1e-30;
 
-/// Two neighbours of a row, which one instruction multiplies and adds.
+/// Two consecutive numbers of a row, which one instruction multiplies and adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Pair(i32);
@@ -37,12 +37,12 @@ impl Pair {
     }
 }
 
-/// Two rows of a matrix for sixteen columns: one cache line.
+/// Two rows of a panel, sixteen columns of a matrix: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct WeightLine([[i16; 2]; PANEL]);
 
-/// A matrix and its bias, in lines ordered by depth block, panel and depth.
+/// A matrix and its bias, packed in lines ordered by depth block, panel and depth.
 #[derive(Debug)]
 pub(crate) struct QuantizedMatrix {
     depth: usize,
@@ -50,11 +50,12 @@ pub(crate) struct QuantizedMatrix {
     lines: Vec<WeightLine>,
     scales: Vec<[f32; PANEL]>,
     bias: Vec<[f32; PANEL]>,
+    /// The largest Euclidean norm of a quantized column.
     largest_norm: f32,
 }
 
 impl QuantizedMatrix {
-    /// Packs a matrix whose columns are given one after the other, `depth` numbers each.
+    /// Packs a matrix given column by column.
     pub(crate) fn pack(weights: &[f32], bias: &[f32]) -> Self {
         let columns = bias.len();
         let depth = weights.len() / columns;
@@ -69,25 +70,25 @@ impl QuantizedMatrix {
         };
         for (index, (column, bias)) in weights.chunks_exact(depth).zip(bias).enumerate() {
             packed.bias[index / PANEL][index % PANEL] = *bias;
-            packed.put_column(index, column);
+            packed.pack_column(index, column);
         }
         packed
     }
 
-    fn put_column(&mut self, index: usize, column: &[f32]) {
+    fn pack_column(&mut self, index: usize, column: &[f32]) {
         let largest = largest_magnitude(column);
         if largest < NEGLIGIBLE {
             return;
         }
         let scale = WEIGHT_LIMIT / largest;
-        let (panel, place) = (index / PANEL, index % PANEL);
-        self.scales[panel][place] = largest / WEIGHT_LIMIT;
+        let (panel, lane) = (index / PANEL, index % PANEL);
+        self.scales[panel][lane] = largest / WEIGHT_LIMIT;
         let mut squares = 0.0;
         for (row, weight) in column.iter().enumerate() {
             let rounded = round(weight * scale);
             squares += f64::from(rounded) * f64::from(rounded);
             let line = self.line_of(row / 2, panel);
-            self.lines[line].0[place][row % 2] = rounded;
+            self.lines[line].0[lane][row % 2] = rounded;
         }
         #[expect(clippy::cast_possible_truncation, reason = "the norm of some thousand numbers up to 8191")]
         let norm = squares.sqrt() as f32;
@@ -116,30 +117,33 @@ impl QuantizedMatrix {
         self.bias.len()
     }
 
-    /// The pairs of each depth block, and where its sums go.
-    pub(super) fn depth_blocks(&self, finish: Finish) -> impl Iterator<Item = (Range<usize>, Place)> + use<> {
+    /// The pairs of each depth block, and the epilogue of its tiles.
+    pub(super) fn depth_blocks(
+        &self,
+        epilogue: Epilogue,
+    ) -> impl Iterator<Item = (Range<usize>, TileEpilogue)> + use<> {
         let pairs = self.pairs();
         (0..pairs).step_by(BLOCK_PAIRS).map(move |start| {
             let block = start..pairs.min(start + BLOCK_PAIRS);
-            let place = Place::of(&block, pairs, finish);
-            (block, place)
+            let epilogue = TileEpilogue::of_block(&block, pairs, epilogue);
+            (block, epilogue)
         })
     }
 
-    /// The lines of a depth block for some panels, one panel after the other.
+    /// The lines of a depth block for consecutive panels, panel by panel.
     pub(super) fn lines(&self, depth: &Range<usize>, panels: Range<usize>) -> &[WeightLine] {
         let start = self.line_of(depth.start, panels.start);
         &self.lines[start..][..panels.len() * depth.len()]
     }
 
-    /// Brings the sums of a row's whole numbers, as what they stand for, into the row of the product.
+    /// Rescales a row's integer sums in a panel and writes them to the row of the output.
     #[inline(always)]
-    pub(super) fn finish_row<const FUSED: bool>(
+    pub(super) fn write_row<const FUSED: bool>(
         &self,
         sums: &[f32; PANEL],
         row_scale: f32,
         panel: usize,
-        place: Place,
+        epilogue: TileEpilogue,
         out: &mut [f32],
     ) {
         let mut scaled = *sums;
@@ -147,11 +151,11 @@ impl QuantizedMatrix {
             *sum *= row_scale * column_scale;
         }
         let width = PANEL.min(self.columns - panel * PANEL);
-        finish_tile::<FUSED>(scaled, &self.bias[panel], place, &mut out[panel * PANEL..][..width]);
+        write_tile_row::<FUSED>(scaled, &self.bias[panel], epilogue, &mut out[panel * PANEL..][..width]);
     }
 }
 
-/// Rows that were rounded for one matrix, and the scale of each. Reused from product to product.
+/// Rows quantized for one matrix, with a scale for each. Reused from product to product.
 #[derive(Debug, Default)]
 pub(crate) struct QuantizedRows {
     pairs: usize,
@@ -168,22 +172,22 @@ impl QuantizedRows {
         self.pairs
     }
 
-    /// The pairs of a row and of all that follow.
+    /// The pairs of a row and of all rows after it.
     #[inline(always)]
     pub(super) fn rows_from(&self, index: usize) -> &[Pair] {
         &self.values[index * self.pairs..]
     }
 
-    /// What a whole number of this row stands for.
+    /// Factor from a row's integers to its numbers.
     #[inline(always)]
     pub(super) fn scale(&self, index: usize) -> f32 {
         self.scales[index]
     }
 }
 
-/// The product by plain code: exactly what the wide instructions give, for processors that lack them.
-pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, finish: Finish, out: &mut [f32]) {
-    for (depth, place) in matrix.depth_blocks(finish) {
+/// The portable kernel. Its integer sums equal those of the AVX kernels.
+pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, epilogue: Epilogue, out: &mut [f32]) {
+    for (depth, epilogue) in matrix.depth_blocks(epilogue) {
         for panel in 0..matrix.panels() {
             let lines = matrix.lines(&depth, panel..panel + 1);
             for (row, out) in out.chunks_exact_mut(matrix.columns).enumerate() {
@@ -195,7 +199,7 @@ pub(super) fn multiply(rows: &QuantizedRows, matrix: &QuantizedMatrix, finish: F
                     }
                 }
                 let sums = sums.map(|sum| sum as f32);
-                matrix.finish_row::<false>(&sums, rows.scale(row), panel, place, out);
+                matrix.write_row::<false>(&sums, rows.scale(row), panel, epilogue, out);
             }
         }
     }
@@ -224,7 +228,7 @@ fn quantize_row<const FUSED: bool>(row: &[f32], largest_norm: f32, into: &mut [P
         into.fill(Pair::default());
         return 0.0;
     }
-    // Relative to the largest number, so that no square leaves what 32-bit floats can hold.
+    // Relative to the largest number, so that no square overflows.
     let unit = 1.0 / largest;
     let norm = sum_of_squares::<FUSED>(row, unit).sqrt();
     let levels = ROW_LIMIT.min(norm_limit(row.len(), largest_norm) / norm);
@@ -239,15 +243,15 @@ fn quantize_row<const FUSED: bool>(row: &[f32], largest_norm: f32, into: &mut [P
     largest / levels
 }
 
-/// The largest norm of a row that keeps its products within 31 bits: what Cauchy–Schwarz allows, less what
-/// rounding each number up by half may add to the norm, less a little for our own rounding.
+/// The largest norm of a quantized row whose sums stay within 31 bits: the bound by Cauchy–Schwarz, less what
+/// rounding each number by a half may add to the norm, less a margin for float arithmetic here.
 fn norm_limit(depth: usize, largest_column_norm: f32) -> f32 {
     let rounding = 0.5 * (depth as f32).sqrt();
     let allowed = 0.999 * 2_147_483_648.0 / largest_column_norm.max(1.0) - rounding;
     allowed.max(1.0)
 }
 
-/// The nearest whole number of one within ±2²¹, by its low bits.
+/// The nearest integer of a number within ±2²¹.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low sixteen bits are the number")]
 fn round(value: f32) -> i16 {

@@ -1,15 +1,15 @@
-//! Rows and matrices in 32-bit floats: what attention uses, what processors without AVX2 use for everything,
-//! and what quantized products are measured against.
+//! Matrix products in 32-bit floats: for attention, for all products on processors without AVX2, and as the
+//! reference of the quantized ones.
 
 use std::ops::Range;
 
-use super::arithmetic::{Place, finish as finish_tile, multiply_add};
-use super::{BLOCK, Finish, PANEL};
+use super::arithmetic::{TileEpilogue, multiply_add, write_tile_row};
+use super::{BLOCK, Epilogue, PANEL};
 
-/// Depth of a block: its panel of sixteen columns takes 24 KiB, which leaves room in the first cache.
+/// Depth of a block: its panel of sixteen columns takes 24 KiB, which leaves room in the L1 cache.
 const BLOCK_DEPTH: usize = 384;
 
-/// Rows of `depth` numbers, which lie `stride` apart.
+/// A view of rows of `depth` numbers that begin `stride` apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<'a> {
     values: &'a [f32],
@@ -19,12 +19,12 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows that follow each other.
+    /// Consecutive rows.
     pub(crate) fn new(values: &'a [f32], depth: usize) -> Self {
         Self::strided(values, depth, depth, values.len() / depth)
     }
 
-    /// Rows with something in between.
+    /// Rows with a gap between them.
     pub(crate) fn strided(values: &'a [f32], depth: usize, stride: usize, count: usize) -> Self {
         assert!(count == 0 || (count - 1) * stride + depth <= values.len(), "the rows lie within the values");
         Self { values, depth, stride, count }
@@ -44,7 +44,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// One row of a matrix for sixteen columns: one cache line.
+/// One row of a panel, sixteen columns of a matrix: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(super) [f32; PANEL]);
@@ -53,17 +53,17 @@ impl Line {
     pub(super) const ZERO: Self = Self([0.0; PANEL]);
 }
 
-/// A matrix and its bias, in lines ordered by depth block, panel and depth.
+/// A matrix and its bias, packed in lines ordered by depth block, panel and depth.
 #[derive(Debug)]
-pub(crate) struct FullMatrix {
+pub(crate) struct F32Matrix {
     depth: usize,
     columns: usize,
     lines: Vec<Line>,
     bias: Vec<[f32; PANEL]>,
 }
 
-impl FullMatrix {
-    /// Packs a matrix whose columns are given one after the other, `depth` numbers each.
+impl F32Matrix {
+    /// Packs a matrix given column by column.
     pub(crate) fn pack(weights: &[f32], bias: &[f32]) -> Self {
         let columns = bias.len();
         let depth = weights.len() / columns;
@@ -75,11 +75,11 @@ impl FullMatrix {
             bias: vec![[0.0; PANEL]; panels],
         };
         for (index, (column, bias)) in weights.chunks_exact(depth).zip(bias).enumerate() {
-            let (panel, place) = (index / PANEL, index % PANEL);
-            packed.bias[panel][place] = *bias;
+            let (panel, lane) = (index / PANEL, index % PANEL);
+            packed.bias[panel][lane] = *bias;
             for (row, weight) in column.iter().enumerate() {
                 let line = packed.line_of(row, panel);
-                packed.lines[line].0[place] = *weight;
+                packed.lines[line].0[lane] = *weight;
             }
         }
         packed
@@ -108,29 +108,34 @@ impl FullMatrix {
 #[inline(always)]
 pub(super) fn multiply<const FUSED: bool>(
     rows: Rows<'_>,
-    matrix: &FullMatrix,
-    finish: Finish,
+    matrix: &F32Matrix,
+    epilogue: Epilogue,
     out: &mut [f32],
 ) {
     let columns = matrix.columns;
     assert_eq!(rows.depth, matrix.depth, "rows and matrix have one depth");
-    assert_eq!(out.len(), rows.count * columns, "there is one number a row and column");
+    assert_eq!(out.len(), rows.count * columns, "the output has one number for each row and column");
     for start in (0..matrix.depth).step_by(BLOCK_DEPTH) {
         let depth = start..matrix.depth.min(start + BLOCK_DEPTH);
-        let place = Place::of(&depth, matrix.depth, finish);
+        let epilogue = TileEpilogue::of_block(&depth, matrix.depth, epilogue);
         let block = Rows::strided(&rows.values[start..], depth.len(), rows.stride, rows.count);
         for (panel, bias) in matrix.bias.iter().enumerate() {
             let width = PANEL.min(columns - panel * PANEL);
-            sweep::<FUSED>(block, matrix.lines(&depth, panel), |row, sums| {
-                finish_tile::<FUSED>(sums, bias, place, &mut out[row * columns + panel * PANEL..][..width]);
+            multiply_panel::<FUSED>(block, matrix.lines(&depth, panel), |row, sums| {
+                write_tile_row::<FUSED>(
+                    sums,
+                    bias,
+                    epilogue,
+                    &mut out[row * columns + panel * PANEL..][..width],
+                );
             });
         }
     }
 }
 
-/// Multiplies all rows with sixteen columns, and hands on each row's sums.
+/// Multiplies all rows with the columns of a panel, and passes each row's sums to `take`.
 #[inline(always)]
-pub(super) fn sweep<const FUSED: bool>(
+pub(super) fn multiply_panel<const FUSED: bool>(
     rows: Rows<'_>,
     lines: &[Line],
     mut take: impl FnMut(usize, [f32; PANEL]),
