@@ -1,11 +1,11 @@
 //! The error of the ports that store something.
 
 use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 /// An operation of a store that failed. The message says what is wrong and what to do.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
+#[derive(Clone, Debug)]
 pub struct StorageError {
     kind: StorageErrorKind,
     message: String,
@@ -59,6 +59,19 @@ impl StorageError {
     }
 }
 
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Written by hand, so that the source is the error itself and not the `Arc` that shares it.
+impl Error for StorageError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
 /// Errors are equal if they say the same; the cause is not compared.
 impl PartialEq for StorageError {
     fn eq(&self, other: &Self) -> bool {
@@ -67,3 +80,17 @@ impl PartialEq for StorageError {
 }
 
 impl Eq for StorageError {}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn the_source_can_be_downcast() {
+        let error = StorageError::other("no room").caused_by(io::Error::from(io::ErrorKind::StorageFull));
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::StorageFull));
+    }
+}
