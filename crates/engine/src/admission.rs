@@ -1,8 +1,9 @@
-//! Admission: decides whether a request starts a prompt, joins the one that has its idempotency key, or is rejected.
+//! Admission: decides whether a request starts a prompt, joins the one that has its idempotency key, or is
+//! rejected.
 //!
-//! In order: `validate` checks the request, `providers` chooses the provider, `claim` asks the journal for the session,
-//! and `yielding` makes prompts without readers give up their session or stream slot. Nothing of a prompt is stored
-//! before its claim.
+//! In order: `validate` checks the request, `providers` chooses the provider, `claim` asks the journal for
+//! the session, and `yielding` makes prompts without readers give up their session or stream slot. Nothing of
+//! a prompt is stored before its claim.
 
 mod claim;
 pub(crate) mod providers;
@@ -23,10 +24,13 @@ const CLAIM_ATTEMPTS: usize = 4;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Starts a prompt, or joins the one that has the request's idempotency key, and reads it from its first event.
+    /// Starts a prompt, or joins the one that has the request's idempotency key, and reads it from its first
+    /// event.
+    /// Fails if the request is invalid, its session is unusable or busy, its key belongs to another request, a
+    /// limit is reached, or the engine is stopping.
     ///
-    /// Admission runs in a task of its own and completes even if the caller is dropped: a claim without a task to run
-    /// it would keep its session busy for good.
+    /// Admission runs in a task of its own and completes even if the caller is dropped: a claim without a
+    /// task to run it would keep its session busy for good.
     pub async fn submit(&self, principal: &Principal, ask: Ask) -> Result<Reader, Rejection> {
         let (engine, principal) = (self.clone(), principal.clone());
         let admission = self.shared.tasks.spawn(async move { engine.admit(&principal, ask).await });

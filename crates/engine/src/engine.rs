@@ -39,8 +39,8 @@ pub(crate) struct Shared {
     pub(crate) running: RunningPrompts,
     pub(crate) stream_slots: Arc<Semaphore>,
     pub(crate) reader_slots: Arc<Semaphore>,
-    /// Read-locked by an admission from taking a stream slot until the journal has decided its claim; write-locked
-    /// to wait for the claims in flight.
+    /// Read-locked by an admission from taking a stream slot until the journal has decided its claim;
+    /// write-locked to wait for the claims in flight.
     pub(crate) starting: RwLock<()>,
     pub(crate) tasks: TaskTracker,
     pub(crate) health: HealthCache,

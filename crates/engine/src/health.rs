@@ -10,7 +10,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::Engine;
 
-/// How long a result of the providers' health checks is reused, so that frequent health requests cost them nothing.
+/// How long a result of the providers' health checks is reused, so that frequent health requests cost them
+/// nothing.
 const CACHE_TTL: Duration = Duration::from_secs(2);
 
 /// Upper bound on the health check of storage.
@@ -37,8 +38,8 @@ impl Engine {
         self.check_providers().await.named
     }
 
-    /// Checks the default order, which answers prompts that name no provider: it is healthy if one of its providers is.
-    /// The result is at most two seconds old; the status is current.
+    /// Checks the default order, which answers prompts that name no provider: it is healthy if one of its
+    /// providers is. The result is at most two seconds old; the status is current.
     pub async fn default_order_health(&self) -> (Result<(), Failure>, ProviderStatus) {
         (self.check_providers().await.default_order, self.shared.providers.default_order().status())
     }
@@ -61,8 +62,8 @@ impl Engine {
         })
     }
 
-    /// Runs the health checks, unless the cached result is fresh. The lock is held meanwhile, so that concurrent health
-    /// requests share one round of checks.
+    /// Runs the health checks, unless the cached result is fresh. The lock is held meanwhile, so that
+    /// concurrent health requests share one round of checks.
     async fn check_providers(&self) -> ProviderChecks {
         let mut last = self.shared.health.last.lock().await;
         if let Some((_, checks)) = last.as_ref().filter(|(at, _)| at.elapsed() < CACHE_TTL) {

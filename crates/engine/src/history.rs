@@ -43,8 +43,8 @@ impl Engine {
         Ok(self.shared.ports.history.sessions(principal, before, limit).await?)
     }
 
-    /// Deletes a session with its history, after cancelling the prompt that runs in it. Fails if there is no such
-    /// session, or if its prompt has not ended in time.
+    /// Deletes a session with its history, after cancelling the prompt that runs in it. Fails if there is no
+    /// such session, or if its prompt has not ended in time.
     pub async fn delete_session(&self, principal: &Principal, id: SessionId) -> Result<(), Rejection> {
         self.end_session(principal, id).await?;
         if self.shared.ports.history.delete_session(principal, id).await? {

@@ -1,5 +1,5 @@
-//! Metrics since the engine's start. Events are counted per batch as the batch enters a log, so nothing here runs per
-//! token, and an event is counted before a client sees it.
+//! Metrics since the engine's start. Events are counted per batch as the batch enters a log, so nothing here
+//! runs per token, and an event is counted before a client sees it.
 
 mod buckets;
 mod histogram;
@@ -16,13 +16,13 @@ use crate::Engine;
 pub use histogram::Histogram;
 pub(crate) use prompt_tally::PromptTally;
 
-/// Counters and histograms since the engine's start. Times are in microseconds. The only labels are providers and models
-/// from the settings, so the size is bounded.
+/// Counters and histograms since the engine's start. Times are in microseconds. The only labels are providers
+/// and models from the settings, so the size is bounded.
 #[derive(Clone, Debug)]
 pub struct EngineMetrics {
     /// Metrics by provider and model.
     pub models: BTreeMap<(Arc<str>, Arc<str>), ModelMetrics>,
-    /// Durations of the stages of retrieval.
+    /// Durations of rewriting, retrieval and reranking.
     pub stages: Vec<(StageName, Histogram)>,
     /// Time from a client's cancel to the end of its prompt.
     pub cancel_latency: Histogram,
@@ -60,8 +60,8 @@ impl Engine {
         self.shared.metrics.lock().clone()
     }
 
-    /// Records the duration of a retrieval stage outside of a prompt, such as that of a search request. Ignores the
-    /// beginning of a stage.
+    /// Records the duration of a retrieval stage outside of a prompt, such as that of a search request.
+    /// Ignores the beginning of a stage.
     pub fn record_stage(&self, stage: &Stage) {
         self.shared.metrics.lock().record_stage(stage);
     }
@@ -71,7 +71,8 @@ impl Engine {
         self.shared.running.len()
     }
 
-    /// The number of sessions that take prompts: neither ended nor expired. Fails if the store cannot count them.
+    /// The number of sessions that take prompts: neither ended nor expired. Fails if the store cannot count
+    /// them.
     pub async fn active_sessions(&self) -> Result<u64, StorageError> {
         let alive_since = self.now().minus(self.shared.limits.idle);
         self.shared.ports.sessions.alive(alive_since).await

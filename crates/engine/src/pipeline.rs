@@ -1,7 +1,8 @@
-//! The pipeline of one prompt, step by step: recall the conversation, rewrite, retrieve, compose, generate, cite.
+//! The pipeline of one prompt, step by step: recall the conversation, rewrite, retrieve, compose, generate,
+//! cite.
 //!
-//! Each step is a method of [`Pipeline`] in a file of the folder and appends its events to the prompt's log. A step that
-//! fails or is stopped returns a [`StepError`], from which the terminal event is made here.
+//! Each step is a method of [`Pipeline`] in a file of the folder and appends its events to the prompt's log.
+//! A step that fails or is stopped returns a [`StepError`], from which the terminal event is made here.
 
 mod cite;
 pub(crate) mod compose;
@@ -67,8 +68,8 @@ impl<'a> Pipeline<'a> {
         Self { engine, prompt, provider, when_nothing_found, stop, passages, answer, writer }
     }
 
-    /// Answers the question into the prompt's log, and returns the terminal event, which is not in the log yet. `follows`
-    /// is the last prompt of the conversation that the question continues.
+    /// Answers the question into the prompt's log, and returns the terminal event, which is not in the log
+    /// yet. `follows` is the last prompt of the conversation that the question continues.
     pub(crate) async fn run(mut self, question: Question, follows: Option<PromptId>) -> Ended {
         let ended = match self.answer(question, follows).await {
             Ok(ended) => ended,
@@ -92,15 +93,16 @@ impl<'a> Pipeline<'a> {
         self.stop.until_stopped(self.provider.ready()).await?;
         let count = found.len();
         let request = self.compose(question.text, conversation, &query, found);
-        // Also logged if the retriever had candidates and none became a passage: the event says that the model is next.
+        // Also logged if the retriever had candidates and none became a passage: the event says that the
+        // model is next.
         if candidates > 0 {
             self.log_passages(count, &request.passages).await?;
         }
         self.generate(self.provider.stream(Arc::new(request))).await
     }
 
-    /// The conversation that the question continues. A question about a selection has none: its only context is the
-    /// selection, and earlier answers may quote the documents.
+    /// The conversation that the question continues. A question about a selection has none: its only context
+    /// is the selection, and earlier answers may quote the documents.
     async fn recall(
         &mut self,
         scope: &SearchScope,
@@ -113,7 +115,8 @@ impl<'a> Pipeline<'a> {
         Ok(self.stop.until_stopped(history.thread(&self.prompt.principal, last, HISTORY_TURNS)).await??)
     }
 
-    /// Whether a question for which nothing was found gets the fixed answer. The setting overrides the dialect.
+    /// Whether a question for which nothing was found gets the fixed answer. The setting overrides the
+    /// dialect.
     fn answers_without_model(&self) -> bool {
         let setting = self.engine.shared.answering.when_nothing_found;
         setting.unwrap_or(self.when_nothing_found) == WhenNothingFound::SaySo
@@ -125,8 +128,8 @@ impl<'a> Pipeline<'a> {
         Ok(Ended { outcome: Outcome::Done(FinishReason::Stop), cause: EndCause::Model })
     }
 
-    /// Logs how many passages were found, and those in the model's request. Their heading context (`before`) is for the
-    /// model only.
+    /// Logs how many passages were found, and those in the model's request. The words before a passage in its
+    /// document (`before`) are for the model only.
     async fn log_passages(&mut self, found: usize, in_prompt: &[Passage]) -> Result<(), StepError> {
         let found = u32::try_from(found).unwrap_or(u32::MAX);
         let logged = |passage: &Passage| Passage { before: String::new(), ..passage.clone() };
@@ -158,7 +161,8 @@ fn journal_lost(reason: &StorageError) -> Ended {
     Ended::interrupted(EndCause::Journal)
 }
 
-/// Rounds a stage's duration down to whole microseconds, the resolution of a stored log, so that a replay is equal.
+/// Rounds a stage's duration down to whole microseconds, the resolution of a stored log, so that a replay is
+/// equal.
 fn whole_micros(took: Duration) -> Duration {
     took.saturating_sub(Duration::from_nanos(u64::from(took.subsec_nanos() % 1000)))
 }

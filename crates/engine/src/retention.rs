@@ -14,8 +14,8 @@ const RETENTION_INTERVAL: Duration = Duration::from_secs(3600);
 const SLICE_PAUSE: Duration = Duration::from_millis(50);
 
 impl Engine {
-    /// Maintains the store until dropped: every second it retries the ends of prompts that the journal could not take,
-    /// and every hour it deletes history older than `retention`. Failures are logged and retried.
+    /// Maintains the store until dropped: every second it retries the ends of prompts that the journal could
+    /// not take, and every hour it deletes history older than `retention`. Failures are logged and retried.
     pub async fn run_maintenance(&self, retention: Duration) {
         futures::join!(self.retry_unwritten_ends(), self.apply_retention(retention));
     }

@@ -40,8 +40,8 @@ impl Engine {
         Ok(self.shared.ports.history.conversation(principal, session, limit).await?)
     }
 
-    /// Records activity of a session. A failure is only logged: the session may then expire a little early, which is
-    /// better than to reject the request.
+    /// Records activity of a session. A failure is only logged: the session may then expire a little early,
+    /// which is better than to reject the request.
     pub(crate) async fn touch(&self, principal: &Principal, session: SessionId) {
         let now = self.now();
         let alive_since = now.minus(self.shared.limits.idle);

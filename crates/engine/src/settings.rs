@@ -34,8 +34,8 @@ pub struct AnswerSettings {
     pub temperature: f32,
     /// The token budget of all passages of a prompt together.
     pub context_tokens: usize,
-    /// The relevance gate of a passage, between 0 and 1: a passage whose cosine is less than this share of the best
-    /// one's is not given to the model.
+    /// The relevance gate of a passage, between 0 and 1: a passage whose cosine is less than this share of
+    /// the best one's is not given to the model.
     pub min_cosine_share: f32,
     /// What happens when no passage is found. None leaves it to the dialect of the request.
     pub when_nothing_found: Option<WhenNothingFound>,

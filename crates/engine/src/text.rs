@@ -1,4 +1,5 @@
-//! Text as the pipeline's steps look at it: sentences, content words, and Markdown without its code. Pure functions.
+//! Text as the pipeline's steps look at it: sentences, content words, and Markdown without its code. Pure
+//! functions.
 
 pub(crate) mod markdown;
 pub(crate) mod sentences;

@@ -27,8 +27,8 @@ pub(super) enum ClaimAttempt {
 }
 
 impl Engine {
-    /// Claims in two steps: the first asks the journal without a stream slot, and only a request that would start takes
-    /// one. So requests that join or are rejected never occupy a slot.
+    /// Claims in two steps: the first asks the journal without a stream slot, and only a request that would
+    /// start takes one. So requests that join or are rejected never occupy a slot.
     pub(super) async fn claim(
         &self,
         principal: &Principal,
@@ -69,8 +69,9 @@ impl Engine {
         self.follow_claim(principal, ask, claim, permit?).await
     }
 
-    /// Claims with a stream slot, and spawns the prompt's task if the journal still agrees. The prompt is registered
-    /// before the journal knows it, so that a request which the journal sends to it finds it running.
+    /// Claims with a stream slot, and spawns the prompt's task if the journal still agrees. The prompt is
+    /// registered before the journal knows it, so that a request which the journal sends to it finds it
+    /// running.
     async fn start(
         &self,
         principal: &Principal,
@@ -133,8 +134,8 @@ impl Engine {
         }
     }
 
-    /// Reads the prompt that has a request's key. None if that prompt is being abandoned: once it has ended, its key
-    /// is free for a new prompt.
+    /// Reads the prompt that has a request's key. None if that prompt is being abandoned: once it has ended,
+    /// its key is free for a new prompt.
     async fn join(
         &self,
         principal: &Principal,

@@ -15,11 +15,8 @@ pub struct Providers {
 
 /// The pattern of an owner is not a valid glob.
 #[derive(Debug, thiserror::Error)]
-#[error("{source}")]
-pub struct InvalidOwnerPattern {
-    #[from]
-    source: globset::Error,
-}
+#[error(transparent)]
+pub struct InvalidOwnerPattern(#[from] globset::Error);
 
 impl Providers {
     /// Providers by name, and the fallback order for prompts that name none.
@@ -27,14 +24,15 @@ impl Providers {
         Self { named, default_order, owner_orders: Vec::new() }
     }
 
-    /// Adds a fallback order for sessions whose owner matches the glob `owner`; the first match applies. Fails if
-    /// `owner` is not a valid glob.
+    /// Adds a fallback order for sessions whose owner matches the glob `owner`; the first match applies.
+    /// Fails if `owner` is not a valid glob.
     pub fn owner_order(mut self, owner: &str, order: Arc<dyn Provider>) -> Result<Self, InvalidOwnerPattern> {
         self.owner_orders.push((Glob::new(owner)?.compile_matcher(), order));
         Ok(self)
     }
 
-    /// The provider for a prompt: the one it names, else the order for its session's owner, else the default order.
+    /// The provider for a prompt: the one it names, else the order for its session's owner, else the default
+    /// order.
     pub(super) fn choose(
         &self,
         name: Option<&str>,

@@ -1,4 +1,5 @@
-//! Prompts without readers yield: one is abandoned when its session asks again or a new prompt needs a stream slot.
+//! Prompts without readers yield: one is abandoned when its session asks again or a new prompt needs a stream
+//! slot.
 
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use tokio::time::timeout;
 
 use crate::Engine;
 
-/// How long an admission waits for the last reader of a prompt to disconnect: a client may have closed its connection
-/// just before it sent the new request, and the server reads the two in any order.
+/// How long an admission waits for the last reader of a prompt to disconnect: a client may have closed its
+/// connection just before it sent the new request, and the server reads the two in any order.
 const DISCONNECT_WAIT: Duration = Duration::from_millis(50);
 
 impl Engine {
-    /// Abandons a prompt if it has no reader, or loses its last one within [`DISCONNECT_WAIT`]. True if the prompt has
-    /// ended, by that or by itself.
+    /// Abandons a prompt if it has no reader, or loses its last one within [`DISCONNECT_WAIT`]. True if the
+    /// prompt has ended, by that or by itself.
     pub(super) async fn abandon_if_unread(&self, prompt: PromptId) -> bool {
         let Some(prompt) = self.shared.running.get(prompt) else { return true };
         let unread_or_ended = async {

@@ -1,4 +1,5 @@
-//! Folds the log of one prompt into the metrics. It uses the events and times that clients see, and nothing else.
+//! Folds the log of one prompt into the metrics. It uses the events and times that clients see, and nothing
+//! else.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The cite step: finds the passages that an answer rests on, by its passage numbers and by its words. Pure; every quote
-//! is a piece of its passage.
+//! The cite step: finds the passages that an answer rests on, by its passage numbers and by its words. Pure;
+//! every quote is a piece of its passage.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -10,16 +10,18 @@ use crate::text::markdown::prose;
 use crate::text::sentences;
 use crate::text::words::content_words;
 
-/// Lower bound on the share of an answer sentence's content words that one or two consecutive sentences of a passage
-/// must have to support it. Fitted with a prototype of this rule on human answers of ClapNQ; docs/retrieval.md has the
-/// figures.
+/// Lower bound on the share of an answer sentence's content words that one or two consecutive sentences of a
+/// passage must have to support it. Fitted with a prototype of this rule on human answers of ClapNQ;
+/// docs/retrieval.md has the figures.
 const MIN_SUPPORT: f32 = 0.6;
 
-/// Lower bound on the content words of a sentence that can be attributed: one with fewer could come from anywhere.
+/// Lower bound on the content words of a sentence that can be attributed: one with fewer could come from
+/// anywhere.
 const MIN_WORDS: usize = 3;
 
-/// The citations of an answer, by passage number: the passages whose numbers it names outside of code, such as `[2]`, and
-/// those that support one of its sentences best. A supporting passage has its best supporting sentences as the quote.
+/// The citations of an answer, by passage number: the passages whose numbers it names outside of code, such
+/// as `[2]`, and those that support one of its sentences best. A supporting passage has its best supporting
+/// sentences as the quote.
 pub(super) fn citations(answer: &str, passages: &[Passage]) -> Vec<Citation> {
     let prose = prose(answer);
     let mut cited: BTreeMap<usize, Option<Support>> =
@@ -42,8 +44,8 @@ pub(super) fn citations(answer: &str, passages: &[Passage]) -> Vec<Citation> {
     cited.into_iter().map(citation).collect()
 }
 
-/// The indexes of the passages whose numbers stand in square brackets: `[2]`, `[1, 3]`. A number that no passage has is
-/// ignored.
+/// The indexes of the passages whose numbers stand in square brackets: `[2]`, `[1, 3]`. A number that no
+/// passage has is ignored.
 fn markers(text: &str, passages: usize) -> Vec<usize> {
     let bracketed = text.split('[').skip(1).filter_map(|rest| rest.split_once(']')).map(|(inside, _)| inside);
     bracketed
@@ -101,8 +103,8 @@ impl<'a> IndexedPassage<'a> {
         Self { text, sentences: sentences::split(text).into_iter().map(with_words).collect() }
     }
 
-    /// The sentence, or the two consecutive sentences, with the largest share of the words. One wins over two with the
-    /// same share.
+    /// The sentence, or the two consecutive sentences, with the largest share of the words. One wins over two
+    /// with the same share.
     #[expect(clippy::cast_precision_loss, reason = "a sentence has few words")]
     fn support(&self, words: &HashSet<String>) -> Option<Support> {
         let mut best: Option<Support> = None;

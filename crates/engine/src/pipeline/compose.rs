@@ -1,5 +1,5 @@
-//! The compose step: makes the model's request of the system prompt, the passages that fit, the conversation and the
-//! question.
+//! The compose step: makes the model's request of the system prompt, the passages that fit, the conversation
+//! and the question.
 
 mod budget;
 mod extract;
@@ -8,9 +8,9 @@ use domain::{Hit, Passage, Request, Turn};
 
 use crate::pipeline::Pipeline;
 
-/// Begins every system prompt. It is short because a small model follows few instructions and prefills each of them
-/// before its first token. It does not mention passage numbers: the provider that numbers the passages in its prompt
-/// also asks the model to cite the numbers, if the model can.
+/// Begins every system prompt. It is short because a small model follows few instructions and prefills each
+/// of them before its first token. It does not mention passage numbers: the provider that numbers the
+/// passages in its prompt also asks the model to cite the numbers, if the model can.
 const SYSTEM_PROMPT: &str = "You answer questions about a team's own code and documents.";
 
 /// Ends the system prompt of a request with passages.
@@ -48,14 +48,14 @@ impl Pipeline<'_> {
     }
 }
 
-/// The part of a request that does not depend on the question: the system prompt and the passages. A provider with a
-/// prefix cache can prefill it before any question is asked.
+/// The part of a request that does not depend on the question: the system prompt and the passages. A provider
+/// with a prefix cache can prefill it before any question is asked.
 pub fn passages_request(passages: Vec<Passage>) -> Request {
     Request { system: format!("{SYSTEM_PROMPT}{WITH_PASSAGES}"), passages, ..Request::default() }
 }
 
-/// The passages whose cosine is at least `min_cosine_share` of the best one's, best first. A passage that has no vector
-/// yet passes the gate.
+/// The passages whose cosine is at least `min_cosine_share` of the best one's, best first. A passage that has
+/// no vector yet passes the gate.
 fn relevant(retrieved: Vec<Hit>, min_cosine_share: f32) -> Vec<Passage> {
     let best = retrieved.iter().filter_map(|hit| hit.candidate.cosine).fold(0.0, f32::max);
     let is_relevant = |hit: &Hit| hit.candidate.cosine.is_none_or(|cosine| cosine >= min_cosine_share * best);

@@ -1,5 +1,5 @@
-//! The generate step: from the provider's stream to the log. This is the hot path: its work is done per batch, not per
-//! token.
+//! The generate step: from the provider's stream to the log. This is the hot path: its work is done per
+//! batch, not per token.
 
 pub(crate) mod answer_builder;
 mod stall;
@@ -15,8 +15,9 @@ use crate::pipeline::generate::stall::StallTimer;
 use crate::pipeline::{Pipeline, StepError, failed};
 
 impl Pipeline<'_> {
-    /// Streams the model's answer into the log until it ends, fails, stalls or is stopped. The provider's call is closed
-    /// on return. Batches are written outside of `until_stopped`, so that a stop never cuts a write short.
+    /// Streams the model's answer into the log until it ends, fails, stalls or is stopped. The provider's
+    /// call is closed on return. Batches are written outside of `until_stopped`, so that a stop never cuts a
+    /// write short.
     pub(super) async fn generate(&mut self, mut stream: ModelStream) -> Result<Ended, StepError> {
         let Self { engine, stop, answer, writer, .. } = self;
         let mut stall = StallTimer::new(engine.shared.limits.stall);
@@ -41,8 +42,8 @@ impl Pipeline<'_> {
     }
 }
 
-/// Takes what the provider has ready, up to one batch. Resolves to the terminal event if that was the end; pending only
-/// if nothing at all is ready.
+/// Takes what the provider has ready, up to one batch. Resolves to the terminal event if that was the end;
+/// pending only if nothing at all is ready.
 fn poll_batch(
     stream: &mut ModelStream,
     answer: &mut AnswerBuilder,

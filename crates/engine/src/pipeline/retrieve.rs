@@ -1,5 +1,5 @@
-//! The retrieve step: finds passages for the query. The retriever's stages enter the log as they happen, so that a
-//! waiting client sees progress.
+//! The retrieve step: finds passages for the query. The retriever's stages enter the log as they happen, so
+//! that a waiting client sees progress.
 
 use domain::{Failure, FailureKind, Question, RetrievalQuery, Retrieved, Stage, Step};
 use futures::FutureExt;
@@ -64,8 +64,8 @@ impl Pipeline<'_> {
     }
 }
 
-/// Attributes a failure to one of retrieval's two parts: the index reports its own failures as `Retrieval`, so any other
-/// kind comes from the embedder.
+/// Attributes a failure to one of retrieval's two parts: the index reports its own failures as `Retrieval`,
+/// so any other kind comes from the embedder.
 fn attributed(failure: Failure) -> Failure {
     let kind = match failure.kind {
         FailureKind::Retrieval => FailureKind::Retrieval,

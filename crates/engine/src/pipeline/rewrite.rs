@@ -1,5 +1,5 @@
-//! The rewrite step: a follow-up question becomes a query that stands alone. Only retrieval uses the query; the model is
-//! asked the question as it is, with the conversation beside it.
+//! The rewrite step: a follow-up question becomes a query that stands alone. Only retrieval uses the query;
+//! the model is asked the question as it is, with the conversation beside it.
 
 mod model;
 pub(crate) mod rule;
@@ -37,8 +37,8 @@ impl Pipeline<'_> {
         Ok(query)
     }
 
-    /// The rule's rewrite. None if the question stands alone, and where a better query cannot help: rewriting is off,
-    /// the passages come from a selection, or the knowledge base is empty.
+    /// The rule's rewrite. None if the question stands alone, and where a better query cannot help: rewriting
+    /// is off, the passages come from a selection, or the knowledge base is empty.
     fn by_rule(&self, question: &Question, conversation: &[Turn]) -> Option<String> {
         let shared = &self.engine.shared;
         let may_help = shared.answering.rewrite_mode != RewriteMode::Off

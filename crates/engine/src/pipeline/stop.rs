@@ -1,4 +1,5 @@
-//! What stops a prompt before its model does: a request to stop, the disconnect of its last reader, or its total timeout.
+//! What stops a prompt before its model does: a request to stop, the disconnect of its last reader, or its
+//! total timeout.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -46,7 +47,8 @@ impl<'a> StopSignal<'a> {
 }
 
 impl StopCause {
-    /// The terminal event of a stopped prompt. An answer that had begun when the time was over counts as complete.
+    /// The terminal event of a stopped prompt. An answer that had begun when the time was over counts as
+    /// complete.
     pub(super) fn end(self, answer: &AnswerBuilder) -> Ended {
         match self {
             Self::Requested(EndCause::Drain) => Ended::interrupted(EndCause::Drain),

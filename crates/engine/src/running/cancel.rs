@@ -7,8 +7,9 @@ use crate::Engine;
 use crate::running::prompt::RunningPrompt;
 
 impl Engine {
-    /// Cancels a running prompt of the session, and waits at most a second for its terminal event. Fails if the session
-    /// has no such running prompt, or if the prompt ended by itself before the cancel took effect.
+    /// Cancels a running prompt of the session, and waits at most a second for its terminal event. Fails if
+    /// the session has no such running prompt, or if the prompt ended by itself before the cancel took
+    /// effect.
     pub async fn cancel(
         &self,
         principal: &Principal,
@@ -29,8 +30,8 @@ impl Engine {
         }
     }
 
-    /// Ends a session for good, and cancels the prompt that runs in it. Fails if there is no such session; ending an
-    /// ended session succeeds.
+    /// Ends a session for good, and cancels the prompt that runs in it. Fails if there is no such session;
+    /// ending an ended session succeeds.
     pub async fn end_session(&self, principal: &Principal, session: SessionId) -> Result<(), Rejection> {
         let ports = &self.shared.ports;
         let ended = ports.sessions.end(principal, session).await?.ok_or(Rejection::SessionNotFound)?;

@@ -1,5 +1,5 @@
-//! The log of a prompt in memory: durable batches that readers may see, and the wakers of readers that wait for more.
-//! A reader holds only a position, so a slow reader delays neither the writer nor other readers.
+//! The log of a prompt in memory: durable batches that readers may see, and the wakers of readers that wait
+//! for more. A reader holds only a position, so a slow reader delays neither the writer nor other readers.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;

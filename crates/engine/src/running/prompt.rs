@@ -39,8 +39,8 @@ impl RunningPrompt {
         Self { id, session, principal, grace, log: Arc::default(), lifetime, changed: Notify::new() }
     }
 
-    /// A lease on the prompt: the prompt is not abandoned while it is held, nor for `grace` after its release. None if
-    /// the prompt is being abandoned already.
+    /// A lease on the prompt: the prompt is not abandoned while it is held, nor for `grace` after its
+    /// release. None if the prompt is being abandoned already.
     pub(crate) fn lease(self: &Arc<Self>, grace: Duration) -> Option<ReaderLease> {
         let mut lifetime = self.lifetime();
         if lifetime.stop == Some(EndCause::Abandoned) {
@@ -75,7 +75,8 @@ impl RunningPrompt {
         self.wait_until(|lifetime| lifetime.leases == 0 || lifetime.stop.is_some()).await;
     }
 
-    /// Waits until the prompt has to stop: on request, or because the grace period of its last reader is over.
+    /// Waits until the prompt has to stop: on request, or because the grace period of its last reader is
+    /// over.
     pub(crate) async fn wait_for_stop(&self) -> EndCause {
         loop {
             self.wait_until_unread().await;

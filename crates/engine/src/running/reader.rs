@@ -11,7 +11,8 @@ use crate::admission::overloaded;
 use crate::running::log::{LogCursor, PromptLog};
 use crate::running::prompt::{ReaderLease, RunningPrompt};
 
-/// Reads the log of one prompt, from its first event to its last. Occupies one reader slot until it is dropped.
+/// Reads the log of one prompt, from its first event to its last. Occupies one reader slot until it is
+/// dropped.
 pub struct Reader {
     prompt: PromptId,
     session: SessionId,
@@ -31,17 +32,19 @@ pub(crate) enum ReadMode {
 }
 
 impl Engine {
-    /// Reads a prompt, running or ended, and counts as activity of its session. The reader holds a lease on a running
-    /// prompt: the prompt is not abandoned while the reader lives, nor within the resume window after it, unless the
-    /// request that started it asked to cancel on disconnect. Fails if there is no such prompt or no reader slot.
+    /// Reads a prompt, running or ended, and counts as activity of its session. The reader holds a lease on a
+    /// running prompt: the prompt is not abandoned while the reader lives, nor within the resume window after
+    /// it, unless the request that started it asked to cancel on disconnect. Fails if there is no such prompt
+    /// or no reader slot.
     pub async fn read(&self, principal: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
         let reader = self.attach(principal, prompt, ReadMode::KeepRunning, self.reader_permit()?).await?;
         self.touch(principal, reader.session).await;
         Ok(reader)
     }
 
-    /// Reads a prompt, running or ended, without a lease and without touching its session: observing never changes when
-    /// the prompt ends or the session expires. Fails if there is no such prompt or no reader slot.
+    /// Reads a prompt, running or ended, without a lease and without touching its session: observing never
+    /// changes when the prompt ends or the session expires. Fails if there is no such prompt or no reader
+    /// slot.
     pub async fn observe(&self, principal: &Principal, prompt: PromptId) -> Result<Reader, Rejection> {
         self.attach(principal, prompt, ReadMode::Observe, self.reader_permit()?).await
     }
@@ -55,8 +58,8 @@ impl Engine {
         })
     }
 
-    /// Opens a reader on the log in memory, or on the stored log if the prompt is not running here: a prompt leaves the
-    /// registry only after the journal has its terminal event, so the stored log is complete.
+    /// Opens a reader on the log in memory, or on the stored log if the prompt is not running here: a prompt
+    /// leaves the registry only after the journal has its terminal event, so the stored log is complete.
     pub(crate) async fn attach(
         &self,
         principal: &Principal,

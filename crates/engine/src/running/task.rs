@@ -1,5 +1,5 @@
-//! The task of one prompt: runs the pipeline and writes exactly one terminal event, whatever happens inside. The stream
-//! slot and the session are free before a reader sees that event.
+//! The task of one prompt: runs the pipeline and writes exactly one terminal event, whatever happens inside.
+//! The stream slot and the session are free before a reader sees that event.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

@@ -1,5 +1,5 @@
-//! The writer of a running log. It guarantees positions without a gap, times that never go back, that a batch is durable
-//! before it is visible, and exactly one terminal event.
+//! The writer of a running log. It guarantees positions without a gap, times that never go back, that a batch
+//! is durable before it is visible, and exactly one terminal event.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ impl LogWriter {
         }
     }
 
-    /// Appends the steps as one batch, and empties `steps`. Fails if the journal does not take the batch; it is then not
-    /// visible either.
+    /// Appends the steps as one batch, and empties `steps`. Fails if the journal does not take the batch; it
+    /// is then not visible either.
     pub(crate) async fn append(&mut self, steps: &mut Vec<Step>) -> Result<(), StorageError> {
         let batch = self.batch(steps.drain(..));
         self.journal.append(&self.run, batch.clone()).await?;
@@ -56,8 +56,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes the terminal event to the journal, and returns the batch that readers get. If the journal does not take
-    /// the event, that batch holds what the journal's recovery will write instead: an interruption.
+    /// Writes the terminal event to the journal, and returns the batch that readers get. If the journal does
+    /// not take the event, that batch holds what the journal's recovery will write instead: an interruption.
     pub(crate) async fn finish(mut self, ended: Ended) -> (Batch, Ended) {
         let last = self.batch([Step::Ended(Box::new(ended.clone()))].into_iter());
         let finished = AssertUnwindSafe(self.journal.finish(self.run, last.clone())).catch_unwind().await;

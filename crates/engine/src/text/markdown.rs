@@ -36,7 +36,8 @@ fn fence_marks(line: &str) -> Option<&str> {
     (marks.len() >= 3 && !(mark == '`' && rest.contains('`'))).then_some(marks)
 }
 
-/// Whether a line closes the block that these marks opened: it consists of at least as many of the same marks.
+/// Whether a line closes the block that these marks opened: it consists of at least as many of the same
+/// marks.
 fn closes(line: &str, open: &str) -> bool {
     let line = line.trim();
     line.len() >= open.len() && line.bytes().all(|byte| byte == open.as_bytes()[0])

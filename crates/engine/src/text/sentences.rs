@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The sentences and lines of a text as byte ranges, each with the white space behind it. The ranges cover the text, so
-/// that consecutive ones are a piece of it. Takes time linear in the length of the text.
+/// The sentences and lines of a text as byte ranges, each with the white space behind it. The ranges cover
+/// the text, so that consecutive ones are a piece of it. Takes time linear in the length of the text.
 pub(crate) fn split(text: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let (mut start, mut begun, mut next) = (0, false, 0);

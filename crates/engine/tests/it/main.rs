@@ -1,10 +1,12 @@
 //! The engine over real ports, on paused time.
 
-mod conversations;
-mod model;
+mod admission;
+mod answers;
+mod ending;
+mod follow_ups;
+mod harness;
 mod passages;
-mod places;
-mod prompts;
-mod rewriting;
 mod selections;
-mod world;
+mod sessions;
+mod state_machine;
+mod stores;

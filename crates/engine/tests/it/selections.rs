@@ -1,4 +1,4 @@
-//! Questions about a selection, over the real retriever with a knowledge base that has something to say too.
+//! Questions about a selection, over the real retriever with a knowledge base that matches them too.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use retrieval::{EmbeddedIndex, Fusion, HybridRetriever};
 use storage::SqliteCatalog;
 use testing::FakeEmbedder;
 
-use crate::world::{Store, World, ask, limits, read_all};
+use crate::harness::{Harness, StorePorts, ask, limits, read_all};
 
 /// A word that only the knowledge base has.
 const ELSEWHERE: &str = "elsewhere";
@@ -47,15 +47,15 @@ async fn retriever() -> Arc<dyn Retriever> {
     };
     let new = NewDocument { document, chunks: vec![chunk], digest: [0; 32], at: Timestamp::from_micros(1) };
     let catalog = Arc::new(SqliteCatalog::in_memory());
-    catalog.put(&Principal::local(), vec![new]).await.expect("a sound document is filed");
-    let changes = catalog.changes_since(0, FakeEmbedder::MODEL, 9).await.expect("a catalog tells");
+    catalog.put(&Principal::local(), vec![new]).await.expect("a sound document is stored");
+    let changes = catalog.changes_since(0, FakeEmbedder::MODEL, 9).await.expect("the changes are readable");
     let index = EmbeddedIndex::in_memory(FakeEmbedder::MODEL).expect("an index in memory");
-    index.apply(changes).await.expect("sound changes are taken in");
+    index.apply(changes).await.expect("sound changes are applied");
     Arc::new(HybridRetriever::new(catalog, Arc::new(index), Arc::new(FakeEmbedder::new()), Fusion::Weighted))
 }
 
-/// Checks that a passage is where it says.
-fn check_place(passage: &Passage, selection: &str) {
+/// Checks that a passage is at its characters and lines of the selection.
+fn check_position(passage: &Passage, selection: &str) {
     let ((start, end), (first, last)) = (passage.chars.expect("characters"), passage.lines.expect("lines"));
     let until = |chars: u32| selection.chars().take(chars as usize).collect::<String>();
     let quoted: String = selection.chars().take(end as usize).skip(start as usize).collect();
@@ -64,37 +64,40 @@ fn check_place(passage: &Passage, selection: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_but_the_selection_reaches_the_model_and_every_passage_is_where_it_says() {
+async fn only_the_selection_reaches_the_model_and_every_passage_has_its_true_position() {
     let retriever = retriever().await;
     let limits = engine::Limits { question_chars: 20_000, ..limits() };
-    let mut world = World::with(Store { retriever, ..Store::memory() }, limits);
-    let general = world.session().await;
-    let _reader = world.ask(general, "why cats?", None).await.expect("it is admitted");
-    let found = world.calls.next().await.request().passages.clone();
-    assert!(found.iter().any(|passage| passage.text.contains(ELSEWHERE)), "it would be found");
+    let mut harness = Harness::with(StorePorts { retriever, ..StorePorts::memory() }, limits);
+    let general = harness.start_session().await;
+    let _reader = harness.ask(general, "why cats?", None).await.expect("it is admitted");
+    let found = harness.calls.next().await.request().passages.clone();
+    assert!(
+        found.iter().any(|passage| passage.text.contains(ELSEWHERE)),
+        "the knowledge base matches the question"
+    );
 
     let text = "([a-zß🙂あ]{1,12}[ .。\t\r\n]{0,4}){0,400}[a-z]";
     let cases = (text, "(why|what|how) (cats|dogs|words|🙂|あ)\\?", 1_u32..=20);
     let mut runner = TestRunner::new(Config::default());
     for _ in 0..200 {
         let (selection, question, top_k) = cases.new_tree(&mut runner).expect("a case").current();
-        let session = world.session().await;
+        let session = harness.start_session().await;
         let mut asked = ask(session, &question, None);
         asked.question.scope = SearchScope::Selection(selection.as_str().into());
         asked.question.top_k = top_k;
-        let mut reader = world.engine.submit(&world.who, asked).await.expect("it is admitted");
-        let call = world.calls.next().await;
+        let mut reader = harness.submit(asked).await.expect("it is admitted");
+        let call = harness.calls.next().await;
         let request = call.request().clone();
         call.text("So.");
         call.finish();
         let log = read_all(&mut reader).await;
         assert!(!request.passages.is_empty() && request.passages.len() <= top_k as usize);
-        request.passages.iter().for_each(|passage| check_place(passage, &selection));
+        request.passages.iter().for_each(|passage| check_position(passage, &selection));
         assert!(!format!("{request:?}").contains(ELSEWHERE), "{request:?}");
-        let told = log.iter().find_map(|event| match &event.step {
+        let logged = log.iter().find_map(|event| match &event.step {
             Step::Passages(passages) => Some(&passages.in_prompt),
             _ => None,
         });
-        assert_eq!(told, Some(&request.passages), "the log tells what the model was given");
+        assert_eq!(logged, Some(&request.passages), "the log has what the model got");
     }
 }

@@ -1,13 +1,14 @@
-//! Fits passages into a token budget: the best ones get the most room, and a passage that is too long is cut to the
-//! sentences that the question is about. For a model with a prefix cache, passages go in whole or not at all. Pure.
+//! Fits passages into a token budget: the best ones get the most room, and a passage that is too long is cut
+//! to the sentences that the question is about. For a model with a prefix cache, passages go in whole or not
+//! at all. Pure.
 
 use domain::Passage;
 
 use super::extract::extract;
 use crate::text::words::content_words;
 
-/// Lower bound on the tokens of a passage when passages share a budget: with fewer it would say nothing, so the last
-/// ones are left out instead.
+/// Lower bound on the tokens of a passage when passages share a budget: with fewer it would say nothing, so
+/// the last ones are left out instead.
 const MIN_PASSAGE_TOKENS: usize = 48;
 
 /// The passages for a question in a budget of `room` tokens, best first, cut where they do not fit.
@@ -40,8 +41,8 @@ pub(super) fn cut_passages(
     fitted
 }
 
-/// Whole passages, best first, in a budget of `most` tokens. The best one is taken even if it exceeds the budget; it is
-/// cut only if the model's window has no `room` for it.
+/// Whole passages, best first, in a budget of `most` tokens. The best one is taken even if it exceeds the
+/// budget; it is cut only if the model's window has no `room` for it.
 pub(super) fn whole_passages(
     passages: Vec<Passage>,
     question: &str,

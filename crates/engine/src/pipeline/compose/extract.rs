@@ -1,5 +1,5 @@
-//! Extractive compression: reduces a passage to the run of its sentences that a question is about. Pure; the result is a
-//! piece of the passage, with the lines and characters where it stands.
+//! Extractive compression: reduces a passage to the run of its sentences that a question is about. Pure; the
+//! result is a piece of the passage, with the lines and characters where it stands.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -17,8 +17,8 @@ struct Sentence {
     words: HashSet<String>,
 }
 
-/// The passage reduced to at most `tokens` tokens around its sentences with the most `wanted` words. None if nothing of
-/// it fits.
+/// The passage reduced to at most `tokens` tokens around its sentences with the most `wanted` words. None if
+/// nothing of it fits.
 pub(super) fn extract(
     passage: &Passage,
     wanted: &HashSet<String>,
@@ -87,7 +87,8 @@ fn densest_run(sentences: &[Sentence], room: usize) -> Option<RangeInclusive<usi
     best.map(|(_, _, run)| run)
 }
 
-/// The first words that fit of a sentence that is too long, or its first characters if its first word is too long.
+/// The first words that fit of a sentence that is too long, or its first characters if its first word is too
+/// long.
 fn beginning(
     text: &str,
     sentence: Range<usize>,
@@ -109,8 +110,8 @@ fn beginning(
     fitting.checked_sub(1).map(|last| sentence.start..ends[last])
 }
 
-/// The passage reduced to a range of its text. Line and character positions are adjusted; white space around a
-/// passage's text has no part in its lines.
+/// The passage reduced to a range of its text. Line and character positions are adjusted; white space around
+/// a passage's text has no part in its lines.
 fn reduce(passage: &Passage, run: Range<usize>) -> Passage {
     let text = &passage.text;
     let text_start = text.len() - text.trim_start().len();

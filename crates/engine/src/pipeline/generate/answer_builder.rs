@@ -1,4 +1,5 @@
-//! Builds an answer from model events: collects the steps for the log in batches, and enforces the answer's limits. Pure.
+//! Builds an answer from model events: collects the steps for the log in batches, and enforces the answer's
+//! limits. Pure.
 
 use domain::{EndCause, Ended, Failure, FailureKind, FinishReason, ModelEvent, ModelId, Outcome, Step, Text};
 
@@ -102,13 +103,15 @@ impl AnswerBuilder {
         &mut self.steps
     }
 
-    /// The terminal event of an answer that is cut at one of our limits: complete if it has any text or tool call.
+    /// The terminal event of an answer that is cut at one of our limits: complete if it has any text or tool
+    /// call.
     pub(crate) fn end_at_limit(&self) -> Ended {
         Ended { cause: EndCause::Limit, ..self.end(FinishReason::Length) }
     }
 
-    /// Counts the bytes of a step. False if they exceed a limit. A provider stops at the token limit by itself and then
-    /// reports its usage, so only content beyond the limit is cut, not what follows the last allowed token.
+    /// Counts the bytes of a step. False if they exceed a limit. A provider stops at the token limit by
+    /// itself and then reports its usage, so only content beyond the limit is cut, not what follows the last
+    /// allowed token.
     fn reserve(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
         self.batch_bytes += bytes;

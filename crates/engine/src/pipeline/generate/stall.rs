@@ -6,8 +6,8 @@ use std::time::Duration;
 use domain::{Failure, FailureKind};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Measures the silence since the last batch. A batch only notes its time and does not reset the timer; when the timer
-/// fires, it continues from the last batch.
+/// Measures the silence since the last batch. A batch only notes its time and does not reset the timer; when
+/// the timer fires, it continues from the last batch.
 pub(super) struct StallTimer {
     timeout: Duration,
     last_batch_at: Instant,

@@ -1,5 +1,6 @@
-//! Rewrites a follow-up question in a round of the model. The reply is the retrieval query and nothing else: neither its
-//! text nor its token usage is part of the answer. On any failure the caller uses the rule's rewrite.
+//! Rewrites a follow-up question in a round of the model. The reply is the retrieval query and nothing else:
+//! neither its text nor its token usage is part of the answer. On any failure the caller uses the rule's
+//! rewrite.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ const ANSWER_CHARS: usize = 400;
 const SYSTEM_PROMPT: &str = "You rewrite the last question of a conversation so that it can be understood without the \
     conversation: name what words like it, that, they or one refer to. Reply with the question alone.";
 
-/// The question as the model rewrites it. None if the model fails, takes longer than [`ROUND_TIMEOUT`], or replies with
-/// something that is no new question of one line.
+/// The question as the model rewrites it. None if the model fails, takes longer than [`ROUND_TIMEOUT`], or
+/// replies with something that is no new question of one line.
 pub(super) async fn rewrite_by_model(
     provider: &dyn Provider,
     question: &str,

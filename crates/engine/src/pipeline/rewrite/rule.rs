@@ -1,5 +1,6 @@
-//! A rule that recognises follow-up questions in English ("and how do I undo that?") and completes them with what they
-//! refer to. A question in which it recognises nothing stands alone. docs/retrieval.md has its figures.
+//! A rule that recognises follow-up questions in English ("and how do I undo that?") and completes them with
+//! what they refer to. A question in which it recognises nothing stands alone. docs/retrieval.md has its
+//! figures.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -16,11 +17,11 @@ const MAX_CHARS: usize = 300;
 static WORDS: LazyLock<FollowUpWords> =
     LazyLock::new(|| FollowUpWords::new(include_str!("follow_up_words.txt")));
 
-/// Rewrites a follow-up question into a query that stands alone; none if the question stands alone already, or if
-/// `conversation` is empty.
+/// Rewrites a follow-up question into a query that stands alone; none if the question stands alone already,
+/// or if `conversation` is empty.
 ///
-/// The query is the question, the last question before it that stood alone, the question just before it, and the first
-/// sentence of the answer to that one. What it takes from each is bounded, so that it fits any embedding model.
+/// The query is the question, the last question before it that stood alone, the question just before it, and
+/// the first sentence of the answer to that one; the earlier texts are cut after 300 characters each.
 pub fn rewrite_by_rule(question: &str, conversation: &[Turn]) -> Option<String> {
     let last = conversation.last().filter(|_| is_follow_up(question))?;
     let topic = conversation.iter().rfind(|turn| !is_follow_up(&turn.question)).or(conversation.first())?;

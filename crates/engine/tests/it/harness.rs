@@ -1,4 +1,4 @@
-//! An engine with a store, a provider that the test drives, and short ways to ask and read.
+//! An engine over a store and a provider that the test drives, with shortcuts to ask and to read logs.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -7,35 +7,36 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use domain::{
-    Ask, Ended, Event, History, Journal, NewSession, OnDisconnect, Principal, Provider, Question, Rejection,
-    Retriever, SearchScope, SessionId, SessionPolicy, Sessions, Step, TraceId, WhenNothingFound,
+    Ask, Ended, Event, Failure, FailureKind, History, Journal, NewSession, OnDisconnect, Outcome, Principal,
+    PromptId, Provider, Question, Rejection, Retriever, SearchScope, Session, SessionId, SessionPolicy,
+    Sessions, Step, TraceId, WhenNothingFound,
 };
 use engine::{AnswerSettings, Engine, Limits, Ports, Providers, Reader, RewriteMode};
 use storage::{MemoryLimits, MemoryStore};
 use testing::{ManualCalls, ManualProvider, PausedClock, ScriptedRetriever};
 
-/// Times end on odd milliseconds, so that no two deadlines of a test fall together by accident.
+/// Timeouts are odd numbers of milliseconds, so that no two deadlines of a test coincide by accident.
 pub(crate) const RESUME: Duration = Duration::from_millis(15_007);
 pub(crate) const STALL: Duration = Duration::from_millis(30_013);
 pub(crate) const TOTAL: Duration = Duration::from_millis(600_003);
 pub(crate) const IDLE: Duration = Duration::from_millis(3_600_011);
 
-/// The ports of one store, and who finds passages.
+/// The ports of one store, and a retriever.
 #[derive(Clone)]
-pub(crate) struct Store {
+pub(crate) struct StorePorts {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) sessions: Arc<dyn Sessions>,
     pub(crate) history: Arc<dyn History>,
     pub(crate) retriever: Arc<dyn Retriever>,
 }
 
-impl Store {
+impl StorePorts {
     pub(crate) fn memory() -> Self {
         let memory = Arc::new(MemoryStore::new(MemoryLimits { bytes: 1 << 24, sessions: 1_000 }));
         Self::of(memory)
     }
 
-    /// A store that is everything in one, with nothing to find in it.
+    /// One store as all three ports, and a retriever that finds nothing.
     pub(crate) fn of<S: Journal + Sessions + History + 'static>(store: Arc<S>) -> Self {
         let retriever = Arc::new(ScriptedRetriever::nothing());
         Self { journal: store.clone(), sessions: store.clone(), history: store, retriever }
@@ -46,10 +47,10 @@ impl Store {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) engine: Engine,
     pub(crate) calls: ManualCalls,
-    pub(crate) who: Principal,
+    pub(crate) principal: Principal,
 }
 
 pub(crate) fn limits() -> Limits {
@@ -76,24 +77,24 @@ pub(crate) fn answering() -> AnswerSettings {
     }
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
-        Self::with(Store::memory(), limits())
+        Self::with(StorePorts::memory(), limits())
     }
 
-    pub(crate) fn with(store: Store, limits: Limits) -> Self {
+    pub(crate) fn with(store: StorePorts, limits: Limits) -> Self {
         Self::at(PausedClock::new(), store, limits)
     }
 
-    pub(crate) fn answering(store: Store, limits: Limits, answering: AnswerSettings) -> Self {
-        Self::made(PausedClock::new(), store, limits, answering)
+    pub(crate) fn answering(store: StorePorts, limits: Limits, answering: AnswerSettings) -> Self {
+        Self::build(PausedClock::new(), store, limits, answering)
     }
 
-    pub(crate) fn at(clock: PausedClock, store: Store, limits: Limits) -> Self {
-        Self::made(clock, store, limits, answering())
+    pub(crate) fn at(clock: PausedClock, store: StorePorts, limits: Limits) -> Self {
+        Self::build(clock, store, limits, answering())
     }
 
-    fn made(clock: PausedClock, store: Store, limits: Limits, answering: AnswerSettings) -> Self {
+    fn build(clock: PausedClock, store: StorePorts, limits: Limits, answering: AnswerSettings) -> Self {
         let (provider, calls) = ManualProvider::new("local", "scripted");
         let provider: Arc<dyn Provider> = Arc::new(provider);
         let providers = Providers::new(BTreeMap::from([("local".to_owned(), provider.clone())]), provider);
@@ -104,11 +105,27 @@ impl World {
             retriever: store.retriever,
             clock: Arc::new(clock),
         };
-        Self { engine: Engine::new(ports, providers, limits, answering), calls, who: Principal::local() }
+        Self {
+            engine: Engine::new(ports, providers, limits, answering),
+            calls,
+            principal: Principal::local(),
+        }
     }
 
-    pub(crate) async fn session(&self) -> SessionId {
-        self.engine.start_session(&self.who, NewSession::default()).await.expect("a session starts").id
+    pub(crate) async fn submit(&self, ask: Ask) -> Result<Reader, Rejection> {
+        self.engine.submit(&self.principal, ask).await
+    }
+
+    pub(crate) async fn read(&self, prompt: PromptId) -> Result<Reader, Rejection> {
+        self.engine.read(&self.principal, prompt).await
+    }
+
+    pub(crate) async fn stored_session(&self, id: SessionId) -> Result<Session, Rejection> {
+        self.engine.session(&self.principal, id).await
+    }
+
+    pub(crate) async fn start_session(&self) -> SessionId {
+        self.engine.start_session(&self.principal, NewSession::default()).await.expect("a session starts").id
     }
 
     pub(crate) async fn ask(
@@ -117,7 +134,7 @@ impl World {
         text: &str,
         key: Option<&str>,
     ) -> Result<Reader, Rejection> {
-        self.engine.submit(&self.who, ask(session, text, key)).await
+        self.submit(ask(session, text, key)).await
     }
 }
 
@@ -140,7 +157,7 @@ pub(crate) fn ask(session: SessionId, text: &str, key: Option<&str>) -> Ask {
     }
 }
 
-/// The events that are there now; true if they are the last.
+/// The events that are readable now, and whether they are the last.
 pub(crate) fn read_now(reader: &mut Reader) -> (Vec<Event>, bool) {
     let mut events = Vec::new();
     loop {
@@ -152,7 +169,7 @@ pub(crate) fn read_now(reader: &mut Reader) -> (Vec<Event>, bool) {
     }
 }
 
-/// Reads to the end.
+/// Reads to the terminal event.
 pub(crate) async fn read_all(reader: &mut Reader) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(batch) = poll_fn(|cx| reader.poll_next(cx)).await {
@@ -161,7 +178,7 @@ pub(crate) async fn read_all(reader: &mut Reader) -> Vec<Event> {
     events
 }
 
-/// The texts of a log, one after the other.
+/// The answer text of a log.
 pub(crate) fn text_of(events: &[Event]) -> String {
     let texts = events.iter().filter_map(|event| match &event.step {
         Step::Text(text) => Some(&**text),
@@ -170,8 +187,7 @@ pub(crate) fn text_of(events: &[Event]) -> String {
     texts.collect()
 }
 
-/// How a log ended. Its shape is checked on the way: positions without a gap, times that never go back, the
-/// acceptance first, and exactly one terminal event, last.
+/// The terminal event of a log, after [`check_shape`].
 pub(crate) fn end_of(events: &[Event]) -> Ended {
     check_shape(events);
     match &events.last().expect("a log is not empty").step {
@@ -180,7 +196,8 @@ pub(crate) fn end_of(events: &[Event]) -> Ended {
     }
 }
 
-/// Checks a log, or the beginning of one.
+/// Checks the shape of a log, or of its beginning: positions without a gap, times that never go back, the
+/// acceptance first, and at most one terminal event, last.
 pub(crate) fn check_shape(events: &[Event]) {
     for (position, event) in (0..).zip(events) {
         assert_eq!(event.position, position, "positions have no gap");
@@ -193,4 +210,12 @@ pub(crate) fn check_shape(events: &[Event]) {
         assert!(is_last || !matches!(event.step, Step::Ended(_)), "nothing follows the terminal event");
     }
     assert!(events.is_sorted_by_key(|event| event.at), "times never go back");
+}
+
+/// The failed outcome of a log, with `kind` as the expected kind.
+pub(crate) fn failed(kind: FailureKind, log: &[Event]) -> Outcome {
+    match end_of(log).outcome {
+        Outcome::Failed(failure) => Outcome::Failed(Failure { kind, ..failure }),
+        other => other,
+    }
 }
