@@ -1,4 +1,4 @@
-//! `POST /chat/stream`, which two dialects share: the body tells which of them is spoken.
+//! `POST /chat/stream`, the path of two dialects. The fields of the body select the chat or the staged dialect.
 
 use domain::{Ask, Rejection, SessionId, TraceId};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::chat::wire::ChatRequest;
-use crate::chat::{self, ChatEncoder};
+use crate::chat::{self, ChatEncoder, ChatEventWire};
 use crate::staged::wire::{StreamEvent, StreamRequest};
 use crate::staged::{self, StagedEncoder};
 use crate::{Encoder, json};
@@ -14,8 +14,7 @@ use crate::{Encoder, json};
 /// The body in either dialect.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[schemars(rename = "ChatStreamRequest")]
-pub enum Request {
+pub enum ChatStreamRequest {
     /// The chat dialect's.
     Chat(ChatRequest),
     /// The staged dialect's.
@@ -24,28 +23,28 @@ pub enum Request {
 
 /// An event of a stream, in either dialect.
 #[derive(JsonSchema)]
-#[schemars(rename = "ChatStreamEvent")]
-pub struct Told<'a>(#[expect(dead_code, reason = "it is only described")] EitherTold<'a>);
+pub struct ChatStreamEvent<'a>(#[expect(dead_code, reason = "only its schema is used")] EitherEvent<'a>);
 
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-#[expect(dead_code, reason = "it is only described")]
-enum EitherTold<'a> {
-    Chat(chat::Told<'a>),
+#[expect(dead_code, reason = "only its schema is used")]
+enum EitherEvent<'a> {
+    Chat(ChatEventWire<'a>),
     Staged(StreamEvent<'a>),
 }
 
+/// The fields that select the dialect.
 #[derive(Deserialize)]
-struct Either {
+struct DialectFields {
     query: Option<IgnoredAny>,
     message: Option<IgnoredAny>,
 }
 
-/// Reads the body in the dialect that it is in, and tells how the answer is encoded there.
+/// Decodes the body, and returns the encoder of its dialect.
 pub fn decode(body: &[u8], fresh: SessionId, trace: TraceId) -> Result<(Ask, Box<dyn Encoder>), Rejection> {
-    let either: Either = json::parse(body)?;
-    match (either.query, either.message) {
+    let fields: DialectFields = json::parse(body)?;
+    match (fields.query, fields.message) {
         (Some(_), None) => Ok((chat::decode(body, fresh, trace)?, Box::new(ChatEncoder::new()))),
         (None, Some(_)) => Ok((staged::decode(body, trace)?, Box::new(StagedEncoder::default()))),
         (Some(_), Some(_)) => {
@@ -60,16 +59,16 @@ pub fn decode(body: &[u8], fresh: SessionId, trace: TraceId) -> Result<(Ask, Box
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logs::{PROMPT, SESSION, encode, log, text};
+    use crate::fixture::{PROMPT, SESSION, encode, log, text};
 
-    /// What the stream of a body begins with.
+    /// The first event of the stream that a body starts.
     fn first_event(body: &str) -> Result<String, Rejection> {
         let (_, encoder) = decode(body.as_bytes(), PROMPT.parse().unwrap(), TraceId::random())?;
         Ok(encode(&log(vec![(0, text("a"))]), encoder))
     }
 
     #[test]
-    fn the_body_tells_which_dialect_is_spoken() {
+    fn the_fields_of_the_body_select_the_dialect() {
         let staged = format!(r#"{{"message":"why?","session_id":"{SESSION}","query":null}}"#);
         assert!(first_event(&staged).unwrap().starts_with(r#"data: {"type":"token","#));
         assert!(first_event(r#"{"query":"why?"}"#).unwrap().starts_with(r#"data: {"type":"chunk","#));

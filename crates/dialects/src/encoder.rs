@@ -1,15 +1,15 @@
-//! What every dialect's view of a log is.
+//! The trait of all encoders.
 
 use bytes::BytesMut;
 use domain::Event;
 
-/// A dialect's view of a log. Pure: whatever it writes follows from the events alone, from the first on, so
-/// that a resumed stream is the first stream, cut.
+/// Encodes the log of a prompt in one dialect. Pure: the output follows from the events alone, from the first one on, so
+/// that a resumed stream continues the first one.
 pub trait Encoder: Send {
-    /// Writes what the event means in this dialect, if anything.
+    /// Appends the event in this dialect to `out`, if the dialect has it.
     fn encode(&mut self, event: &Event, out: &mut BytesMut);
 
-    /// What keeps a silent connection open, for a dialect that has such a thing.
+    /// The bytes that keep a silent connection open, if the dialect allows any.
     fn keep_alive(&self) -> Option<&'static [u8]>;
 }
 

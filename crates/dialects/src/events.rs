@@ -1,17 +1,15 @@
-//! Every event of a log as it is, as server-sent events: what the pages and whoever wants to see everything
-//! read. Its `id` is the event's position.
+//! Every event of a log, as server-sent events: what the pages read. The `id` is the event's position.
 
-mod shape;
+mod wire;
 
 use bytes::BytesMut;
 use domain::{CancelReason, EndCause, Ended, Event, FinishReason, Outcome, Stage, StageName, Step};
 
-use crate::failures::told;
-use crate::generation::sources;
+use crate::generation::{failure_code, sources};
 use crate::{Encoder, sse};
-pub use shape::EventWire;
-use shape::{
-    CauseWire, CitationWire, EndedWire, FinishWire, OutcomeWire, StageNameWire, StageStatus, StepWire,
+pub use wire::EventWire;
+use wire::{
+    CauseWire, CitationWire, EndedWire, FinishWire, OutcomeWire, StageNameWire, StageStatusWire, StepWire,
 };
 
 /// The position of the terminal event of an ended log.
@@ -19,9 +17,9 @@ pub fn terminal_position<'a>(log: impl IntoIterator<Item = &'a Event>) -> Option
     log.into_iter().last().map(|event| event.position)
 }
 
-/// Encodes a log event by event.
+/// Encodes every event of a log.
 pub struct EventEncoder {
-    /// Events up to this position were seen before.
+    /// Position of the last event that the client already has.
     after: Option<u64>,
 }
 
@@ -59,12 +57,15 @@ impl<'a> From<&'a Step> for StepWire<'a> {
                 follows: accepted.follows.map(|prompt| prompt.to_string()),
                 trace_id: accepted.trace.to_string(),
             },
-            Step::Stage(Stage::Began(name)) => {
-                Self::Stage { name: stage(*name), status: StageStatus::Started, count: None, micros: None }
-            }
+            Step::Stage(Stage::Began(name)) => Self::Stage {
+                name: stage(*name),
+                status: StageStatusWire::Started,
+                count: None,
+                micros: None,
+            },
             Step::Stage(Stage::Ended { name, count, took }) => Self::Stage {
                 name: stage(*name),
-                status: StageStatus::Finished,
+                status: StageStatusWire::Finished,
                 count: Some(*count),
                 micros: Some(took.as_micros()),
             },
@@ -115,7 +116,7 @@ impl<'a> From<&'a Ended> for EndedWire<'a> {
                 FinishReason::ToolCalls => FinishWire::ToolCalls,
                 FinishReason::Filtered => FinishWire::Filtered,
             }),
-            code: failure.map(|failure| told(failure.kind).delta),
+            code: failure.map(|failure| failure_code(failure.kind)),
             message: failure.map(|failure| failure.message.as_str()),
             retryable: failure.map(|failure| failure.kind.retryable()),
         }

@@ -1,4 +1,4 @@
-//! Fields that several dialects read alike.
+//! Request fields that several dialects share.
 
 use std::ops::RangeInclusive;
 
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 pub(crate) const DEFAULT_TOP_K: i64 = 5;
 
-/// A text of which something is not white space, as a regular expression.
+/// Pattern of a text with at least one character that is not white space.
 pub(crate) const NOT_BLANK: &str = r"\S";
 
-/// A UUID in lower case, with its hyphens, as a regular expression.
+/// Pattern of a UUID in lower case with hyphens.
 pub(crate) const LOWER_CASE_UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 
-/// Entries of a page, and how many it has if nobody says.
-const PAGE: RangeInclusive<usize> = 1..=100;
-const DEFAULT_PAGE: usize = 20;
+/// Bounds of `limit`.
+const LIMIT: RangeInclusive<usize> = 1..=100;
+const DEFAULT_LIMIT: usize = 20;
 
-/// How many passages are asked for.
+/// Checks the number of passages to retrieve.
 pub(crate) fn top_k(name: &str, given: Option<i64>) -> Result<u32, Rejection> {
     let given = given.unwrap_or(DEFAULT_TOP_K);
     let top_k = u32::try_from(given).ok().filter(|top_k| TOP_K.contains(top_k));
@@ -26,32 +26,32 @@ pub(crate) fn top_k(name: &str, given: Option<i64>) -> Result<u32, Rejection> {
     })
 }
 
-/// A question that has at most so many characters, and one that is not white space.
-pub(crate) fn question(name: &str, text: String, most: usize) -> Result<String, Rejection> {
+/// Checks that a question is not blank and has at most `max` characters.
+pub(crate) fn question(name: &str, text: String, max: usize) -> Result<String, Rejection> {
     if text.trim().is_empty() {
         return Err(Rejection::Invalid(format!(
             "{name} is empty: it must have at least one character that is not white space"
         )));
     }
-    bounded(name, text, most)
+    bounded(name, text, max)
 }
 
-/// A text that has at most so many characters.
-pub(crate) fn bounded(name: &str, text: String, most: usize) -> Result<String, Rejection> {
+/// Checks that a text has at most `max` characters.
+pub(crate) fn bounded(name: &str, text: String, max: usize) -> Result<String, Rejection> {
     match text.chars().count() {
-        chars if chars > most => {
-            Err(Rejection::Invalid(format!("{name} has {chars} characters; at most {most} are allowed")))
+        chars if chars > max => {
+            Err(Rejection::Invalid(format!("{name} has {chars} characters; at most {max} are allowed")))
         }
         _ => Ok(text),
     }
 }
 
-/// A session's id as the chat dialects write it: a UUID in lower case, with its hyphens.
+/// Parses a session id as the chat dialects write it: a UUID in lower case with hyphens.
 pub(crate) fn session(text: &str) -> Option<SessionId> {
     text.parse().ok().filter(|id: &SessionId| id.to_string() == text)
 }
 
-/// The same, in a body.
+/// Parses the session id in a body.
 pub(crate) fn session_in_body(text: &str) -> Result<SessionId, Rejection> {
     session(text).ok_or_else(|| {
         Rejection::Invalid(format!(
@@ -60,17 +60,17 @@ pub(crate) fn session_in_body(text: &str) -> Result<SessionId, Rejection> {
     })
 }
 
-/// What `limit` must be, as JSON Schema.
+/// The JSON Schema of `limit`.
 pub fn limit_schema() -> Value {
     json!({
-        "type": "integer", "minimum": PAGE.start(), "maximum": PAGE.end(), "default": DEFAULT_PAGE,
+        "type": "integer", "minimum": LIMIT.start(), "maximum": LIMIT.end(), "default": DEFAULT_LIMIT,
     })
 }
 
-/// How many entries a list may have.
+/// Decodes the `limit` of a list.
 pub(crate) fn limit(given: Option<&str>) -> Result<usize, Rejection> {
-    let Some(text) = given else { return Ok(DEFAULT_PAGE) };
-    text.parse().ok().filter(|limit| PAGE.contains(limit)).ok_or_else(|| {
-        Rejection::Invalid(format!("limit is {text:?}; it must be {} to {}", PAGE.start(), PAGE.end()))
+    let Some(text) = given else { return Ok(DEFAULT_LIMIT) };
+    text.parse().ok().filter(|limit| LIMIT.contains(limit)).ok_or_else(|| {
+        Rejection::Invalid(format!("limit is {text:?}; it must be {} to {}", LIMIT.start(), LIMIT.end()))
     })
 }

@@ -1,4 +1,4 @@
-//! Filters as every dialect writes them: a field with one value, or with a list of which one must match.
+//! Filters of requests: each field has one value, or a list of which one must match.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use globset::{GlobBuilder, GlobSet};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Fields in the filters of a request, and values in one list.
-const MOST: usize = 100;
+/// Upper bound on the fields of a request's filters, and on the values of one list.
+const MAX_ENTRIES: usize = 100;
 
-/// Characters of a value: more than any path or address has.
-const MOST_CHARS: usize = 2000;
+/// Upper bound on the characters of a value: more than any path or address has.
+const MAX_CHARS: usize = 2000;
 
-/// The names that a dialect has for what filters look at, beside `metadata.KEY`.
+/// A dialect's names of filter fields, beside `metadata.KEY`.
 pub(crate) type Names = [(&'static str, FilterField)];
 
-/// The names of what a document has.
+/// The names of document fields.
 pub(crate) const DOCUMENT: [(&str, FilterField); 5] = [
     ("repoUrl", FilterField::RepoUrl),
     ("filePath", FilterField::FilePath),
@@ -25,16 +25,16 @@ pub(crate) const DOCUMENT: [(&str, FilterField); 5] = [
     ("title", FilterField::Title),
 ];
 
-/// The filters that look at what a document has, as JSON Schema.
+/// The JSON Schema of filters over document fields.
 pub(crate) fn document_schema(_: &mut SchemaGenerator) -> Schema {
     schema(&DOCUMENT)
 }
 
-/// What [`decode`] reads, as JSON Schema.
+/// The JSON Schema of what [`decode`] accepts.
 pub(crate) fn schema(names: &Names) -> Schema {
-    let text = json!({"type": "string", "minLength": 1, "maxLength": MOST_CHARS});
+    let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_CHARS});
     let value = json!({
-        "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MOST}, {"type": "null"}],
+        "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MAX_ENTRIES}, {"type": "null"}],
     });
     let properties: Map<_, _> = names.iter().map(|(name, _)| ((*name).to_owned(), value.clone())).collect();
     schemars::json_schema!({
@@ -42,25 +42,25 @@ pub(crate) fn schema(names: &Names) -> Schema {
         "properties": properties,
         "patternProperties": {r"^metadata\..": value},
         "additionalProperties": false,
-        "maxProperties": MOST,
+        "maxProperties": MAX_ENTRIES,
     })
 }
 
-/// Reads the filters of a request.
+/// Decodes the filters of a request.
 pub(crate) fn decode(filters: BTreeMap<String, Value>, names: &Names) -> Result<Filters, Rejection> {
-    if filters.len() > MOST {
+    if filters.len() > MAX_ENTRIES {
         let fields = filters.len();
-        return Err(Rejection::Invalid(format!("filters has {fields} fields; it may have {MOST}")));
+        return Err(Rejection::Invalid(format!("filters has {fields} fields; it may have {MAX_ENTRIES}")));
     }
     let mut decoded = Filters::new();
     for (name, value) in filters {
         let field = filter_field(&name, names)?;
         let values = match value {
             Value::Null => continue,
-            Value::Array(values) if values.len() > MOST => {
+            Value::Array(values) if values.len() > MAX_ENTRIES => {
                 let count = values.len();
                 return Err(Rejection::Invalid(format!(
-                    "filters.{name} has {count} values; it may have {MOST}"
+                    "filters.{name} has {count} values; it may have {MAX_ENTRIES}"
                 )));
             }
             Value::Array(values) => {
@@ -98,8 +98,8 @@ fn filter_field(given: &str, names: &Names) -> Result<FilterField, Rejection> {
 
 fn filter_value(name: &str, value: Value) -> Result<String, Rejection> {
     match value {
-        Value::String(value) if value.chars().nth(MOST_CHARS).is_some() => {
-            Err(Rejection::Invalid(format!("filters.{name} has a text of more than {MOST_CHARS} characters")))
+        Value::String(value) if value.chars().nth(MAX_CHARS).is_some() => {
+            Err(Rejection::Invalid(format!("filters.{name} has a text of more than {MAX_CHARS} characters")))
         }
         Value::String(value) => Ok(value),
         other => Err(Rejection::Invalid(format!(
@@ -108,19 +108,19 @@ fn filter_value(name: &str, value: Value) -> Result<String, Rejection> {
     }
 }
 
-/// They are made ready as for a search: a list may be too much even if each of its globs is sound.
+/// Compiles the globs as a search does: a list may be too large even if each of its globs is valid.
 fn check_globs(globs: &BTreeSet<String>) -> Result<(), Rejection> {
     let wrong = |error| Rejection::Invalid(format!("filters.filePath is not a glob: {error}"));
     let mut set = GlobSet::builder();
     for glob in globs {
         set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(wrong)?);
     }
-    let too_much = |error| {
+    let too_large = |error| {
         Rejection::Invalid(format!(
             "filters.filePath is too much at once, give fewer or simpler globs: {error}"
         ))
     };
-    set.build().map(drop).map_err(too_much)
+    set.build().map(drop).map_err(too_large)
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_fields_with_one_value_or_many() {
+    fn a_filter_has_one_value_or_a_list() {
         let filters =
             check(r#"{"repoUrl":"r","filePath":["src/**","*.md"],"metadata.team":"core","title":null}"#)
                 .unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_bounded_and_the_field_that_is_too_large_is_named() {
+    fn filters_are_bounded_and_a_field_over_its_bound_is_named() {
         let values = |count: usize| (0..count).map(|number| format!("{number}/**")).collect::<Vec<_>>();
         let nested = format!("{}a{}", "{".repeat(999), "}".repeat(999));
         let classes: Vec<_> = (0..100).map(|number| format!("{number}{}", "{**/x,?}".repeat(240))).collect();

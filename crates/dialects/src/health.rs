@@ -1,4 +1,4 @@
-//! Health as orchestrators and people read it.
+//! Health replies, for orchestrators and operators.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,75 +9,78 @@ use serde::Serialize;
 
 use crate::json;
 
-/// How a part of the server is.
+/// Health of one service that the server depends on.
 #[derive(Clone, Debug)]
-pub struct Part {
-    /// How it is; why, if it is not at its best.
-    pub state: State,
-    /// How long it took to tell, if it was asked just now.
+pub struct ServiceHealth {
+    /// Its state, with the reason if it is not up.
+    pub state: ServiceState,
+    /// Duration of the health check, if one ran for this reply.
     pub latency: Option<Duration>,
 }
 
-/// How a part is.
+/// State of a service.
 #[derive(Clone, Debug)]
-pub enum State {
+pub enum ServiceState {
     /// It works.
     Up,
-    /// The server does without it, or it will be there soon.
+    /// The server works without it, or it will be up soon.
     Degraded(String),
     /// It does not work.
     Down(String),
 }
 
-/// How the server is as a whole.
+/// Health of the whole server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overall {
-    /// Every part works.
+pub enum OverallHealth {
+    /// Every service is up.
     Healthy,
-    /// Questions are answered, not all of them as they should be.
+    /// Questions are answered, but not all of them as configured.
     Degraded,
     /// Questions are not answered.
     Unhealthy,
 }
 
-/// That prompts are taken, and how those are who are not needed for that.
+/// Readiness: the server accepts prompts.
 #[derive(Serialize, JsonSchema)]
-pub struct Ready<'a> {
+#[schemars(rename = "Ready")]
+pub struct ReadyReply<'a> {
     /// `ready`
     status: &'static str,
     /// Status of each service
-    services: BTreeMap<&'a str, Service<'a>>,
-    /// What each provider in this process keeps of the passages that it has read
+    services: BTreeMap<&'a str, ServiceWire<'a>>,
+    /// Prefix cache of each embedded provider
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    kept_passages: BTreeMap<&'a str, Kept>,
-    /// How far each provider in this process is with the passages that it reads ahead of any question
+    kept_passages: BTreeMap<&'a str, PrefixCacheWire>,
+    /// Background prefill of the catalog's passages, of each embedded provider
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    reading_ahead: BTreeMap<&'a str, Ahead<'a>>,
+    reading_ahead: BTreeMap<&'a str, WarmupWire<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-struct Kept {
-    /// Pieces of prompts that were there when they were needed
+struct PrefixCacheWire {
+    /// Cache hits: prefixes and passages that were cached when a prompt needed them
     hits: u64,
-    /// Pieces that were not
+    /// Cache misses
     misses: u64,
+    /// Size in memory
     memory_bytes: u64,
+    /// Size on disk
     disk_bytes: u64,
-    /// Pieces that are being read by themselves, or wait until there is time for it
+    /// Passages queued for background prefill
     unread: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-struct Ahead<'a> {
-    state: AheadWire,
-    /// Why it is not at it
+struct WarmupWire<'a> {
+    state: WarmupStateWire,
+    /// Why no passage is prefilled now
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
-    /// Passages that were looked at so far
+    /// Passages examined so far
     passages: u64,
-    /// Those of them that had to be read; the others were kept already, or cannot be
+    /// Passages that had to be prefilled; the others were cached already, or cannot be cached
     read: u64,
 }
 
@@ -85,7 +88,7 @@ struct Ahead<'a> {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 #[expect(dead_code, reason = "states that earlier releases sent")]
-enum AheadWire {
+enum WarmupStateWire {
     Waiting,
     Reading,
     Done,
@@ -93,13 +96,13 @@ enum AheadWire {
     Stopped,
 }
 
-/// How every part is.
+/// Health of the server and its services.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "HealthResponse")]
-pub struct Report<'a> {
-    status: OverallWire,
+pub struct HealthReport<'a> {
+    status: OverallHealthWire,
     /// Status of each dependent service
-    services: BTreeMap<&'a str, Service<'a>>,
+    services: BTreeMap<&'a str, ServiceWire<'a>>,
     #[schemars(extend("format" = "date-time"))]
     timestamp: String,
 }
@@ -107,7 +110,7 @@ pub struct Report<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum OverallWire {
+enum OverallHealthWire {
     Healthy,
     Degraded,
     Unhealthy,
@@ -116,9 +119,9 @@ enum OverallWire {
 /// Status of a single service.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ServiceStatus")]
-struct Service<'a> {
-    status: StateWire,
-    /// How long it took to tell, if it was asked just now.
+struct ServiceWire<'a> {
+    status: ServiceStateWire,
+    /// Time of the health check in milliseconds, if one ran for this reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,74 +131,75 @@ struct Service<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum StateWire {
+enum ServiceStateWire {
     Up,
     Degraded,
     Down,
 }
 
-/// A state in one word, for orchestrators.
+/// Liveness in one word, for orchestrators.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "State")]
-pub struct OneWord {
+pub struct StatusReply {
     /// `live` or `stopping`
     status: &'static str,
 }
 
-/// The answer to `GET /health/live`.
+/// The reply to `GET /health/live`.
 pub fn live() -> Vec<u8> {
-    json::reply(&OneWord { status: "live" })
+    json::reply(&StatusReply { status: "live" })
 }
 
-/// The answer to `GET /health/ready` while no prompts are taken.
+/// The reply to `GET /health/ready` while the server accepts no prompts.
 pub fn stopping() -> Vec<u8> {
-    json::reply(&OneWord { status: "stopping" })
+    json::reply(&StatusReply { status: "stopping" })
 }
 
-/// The answer to `GET /health/ready` while prompts are taken: also who is not at their best, what providers keep of
-/// the passages that they have read, and how far they are with those that they read ahead.
-pub fn ready(parts: &BTreeMap<String, Part>, standings: &BTreeMap<String, ProviderStatus>) -> Vec<u8> {
-    let service = |part| Service { latency_ms: None, ..service(part) };
-    let services = parts.iter().map(|(name, part)| (&**name, service(part))).collect();
-    let kept = standings.iter().filter_map(|(name, standing)| Some((&**name, kept(standing.prefix_cache?))));
-    let ahead =
-        standings.iter().filter_map(|(name, standing)| Some((&**name, ahead(standing.warmup.as_ref()?))));
+/// The reply to `GET /health/ready` while the server accepts prompts, with the prefix caches and warm-ups of providers.
+pub fn ready(
+    services: &BTreeMap<String, ServiceHealth>,
+    providers: &BTreeMap<String, ProviderStatus>,
+) -> Vec<u8> {
+    let service = |health| ServiceWire { latency_ms: None, ..service(health) };
+    let services = services.iter().map(|(name, health)| (&**name, service(health))).collect();
+    let kept = providers.iter().filter_map(|(name, status)| Some((&**name, kept(status.prefix_cache?))));
+    let ahead = providers.iter().filter_map(|(name, status)| Some((&**name, ahead(status.warmup.as_ref()?))));
     let (kept_passages, reading_ahead) = (kept.collect(), ahead.collect());
-    json::reply(&Ready { status: "ready", services, kept_passages, reading_ahead })
+    json::reply(&ReadyReply { status: "ready", services, kept_passages, reading_ahead })
 }
 
-fn kept(kept: PrefixCacheStats) -> Kept {
+fn kept(kept: PrefixCacheStats) -> PrefixCacheWire {
     let PrefixCacheStats { hits, misses, memory_bytes, disk_bytes, pending } = kept;
-    Kept { hits, misses, memory_bytes, disk_bytes, unread: pending }
+    PrefixCacheWire { hits, misses, memory_bytes, disk_bytes, unread: pending }
 }
 
-fn ahead(ahead: &WarmupProgress) -> Ahead<'_> {
+fn ahead(ahead: &WarmupProgress) -> WarmupWire<'_> {
     let WarmupProgress { done, total, prefilled, paused } = ahead;
     let state = match paused {
-        _ if done >= total => AheadWire::Done,
-        Some(_) => AheadWire::Waiting,
-        None => AheadWire::Reading,
+        _ if done >= total => WarmupStateWire::Done,
+        Some(_) => WarmupStateWire::Waiting,
+        None => WarmupStateWire::Reading,
     };
-    Ahead { state, message: paused.as_deref(), passages: *done, read: *prefilled }
+    WarmupWire { state, message: paused.as_deref(), passages: *done, read: *prefilled }
 }
 
-/// The answer to `GET /health`.
-pub fn report(overall: Overall, parts: &BTreeMap<String, Part>, at: Timestamp) -> Vec<u8> {
+/// The reply to `GET /health`.
+pub fn report(overall: OverallHealth, services: &BTreeMap<String, ServiceHealth>, at: Timestamp) -> Vec<u8> {
     let status = match overall {
-        Overall::Healthy => OverallWire::Healthy,
-        Overall::Degraded => OverallWire::Degraded,
-        Overall::Unhealthy => OverallWire::Unhealthy,
+        OverallHealth::Healthy => OverallHealthWire::Healthy,
+        OverallHealth::Degraded => OverallHealthWire::Degraded,
+        OverallHealth::Unhealthy => OverallHealthWire::Unhealthy,
     };
-    let services = parts.iter().map(|(name, part)| (&**name, service(part))).collect();
-    json::reply(&Report { status, services, timestamp: at.to_string() })
+    let services = services.iter().map(|(name, health)| (&**name, service(health))).collect();
+    json::reply(&HealthReport { status, services, timestamp: at.to_string() })
 }
 
-fn service(part: &Part) -> Service<'_> {
-    let (status, message) = match &part.state {
-        State::Up => (StateWire::Up, None),
-        State::Degraded(why) => (StateWire::Degraded, Some(&**why)),
-        State::Down(why) => (StateWire::Down, Some(&**why)),
+fn service(health: &ServiceHealth) -> ServiceWire<'_> {
+    let (status, message) = match &health.state {
+        ServiceState::Up => (ServiceStateWire::Up, None),
+        ServiceState::Degraded(why) => (ServiceStateWire::Degraded, Some(&**why)),
+        ServiceState::Down(why) => (ServiceStateWire::Down, Some(&**why)),
     };
-    let latency_ms = part.latency.map(|latency| (latency.as_secs_f64() * 1e5).round() / 100.0);
-    Service { status, latency_ms, message }
+    let latency_ms = health.latency.map(|latency| (latency.as_secs_f64() * 1e5).round() / 100.0);
+    ServiceWire { status, latency_ms, message }
 }

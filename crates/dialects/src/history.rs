@@ -1,4 +1,4 @@
-//! The calls behind the pages: lists of sessions and prompts. camelCase, as in the generation dialect.
+//! Lists of sessions and prompts, which the pages read. camelCase, as in the generation dialect.
 
 use domain::{Prompt, PromptStatus, Rejection, Session, SessionId, SessionStatus};
 use schemars::JsonSchema;
@@ -8,16 +8,16 @@ use crate::generation::SessionStatusWire;
 use crate::generation::wire::PromptReply;
 use crate::{fields, json};
 
-/// Which page of sessions is asked for.
+/// A page of sessions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SessionPage {
-    /// How many.
+    /// Upper bound on the sessions of the page.
     pub limit: usize,
-    /// Made before this one.
+    /// Only sessions created before this one.
     pub before: Option<SessionId>,
 }
 
-/// Reads the query of `GET /api/sessions`.
+/// Decodes the query of `GET /api/sessions`.
 pub fn decode_page(limit: Option<&str>, before: Option<&str>) -> Result<SessionPage, Rejection> {
     let limit = fields::limit(limit)?;
     let before = before.map(|text| {
@@ -28,7 +28,7 @@ pub fn decode_page(limit: Option<&str>, before: Option<&str>) -> Result<SessionP
     Ok(SessionPage { limit, before: before.transpose()? })
 }
 
-/// Reads the query of `GET /api/prompts`.
+/// Decodes the query of `GET /api/prompts`.
 pub fn decode_status(status: Option<&str>) -> Result<Option<PromptStatus>, Rejection> {
     Ok(Some(match status {
         None => return Ok(None),
@@ -44,12 +44,12 @@ pub fn decode_status(status: Option<&str>) -> Result<Option<PromptStatus>, Rejec
     }))
 }
 
-/// A page of sessions, the newest first.
+/// A page of sessions, newest first.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Sessions")]
 pub struct SessionsReply<'a> {
     sessions: Vec<SessionItem<'a>>,
-    /// What `before` must be for the next page; left out on the last one.
+    /// The `before` of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
     next: Option<String>,
@@ -63,7 +63,7 @@ struct SessionItem<'a> {
     session_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
-    /// Its first question.
+    /// The session's first question.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     prompt_count: u64,
@@ -75,7 +75,7 @@ struct SessionItem<'a> {
     status: SessionStatusWire,
 }
 
-/// The answer to `GET /api/sessions`; `next` is there if the page is full.
+/// The reply to `GET /api/sessions`. A full page has a `next`.
 pub fn sessions(sessions: &[(Session, SessionStatus)], limit: usize) -> Vec<u8> {
     let next = sessions.last().filter(|_| sessions.len() == limit).map(|(last, _)| last.id.to_string());
     let sessions = sessions.iter().map(|(session, status)| SessionItem::new(session, *status)).collect();
@@ -97,14 +97,14 @@ impl<'a> SessionItem<'a> {
     }
 }
 
-/// Prompts.
+/// A list of prompts.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Prompts")]
 pub struct PromptsReply<'a> {
     prompts: Vec<PromptReply<'a>>,
 }
 
-/// A list of prompts.
+/// The reply to `GET /api/prompts`, and to the request for one session's prompts.
 pub fn prompts<'a>(prompts: impl IntoIterator<Item = &'a Prompt>) -> Vec<u8> {
     json::reply(&PromptsReply { prompts: prompts.into_iter().map(PromptReply::from).collect() })
 }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_20_sessions_unless_told() {
+    fn a_page_has_20_sessions_by_default() {
         assert_eq!(decode_page(None, None).unwrap(), SessionPage { limit: 20, before: None });
         assert_eq!(decode_page(Some("100"), None).unwrap().limit, 100);
         for bad in ["0", "101", "-1", "x", ""] {

@@ -1,4 +1,4 @@
-//! JSON in and out. Of a request, what is wrong is named by its place, and an integer may be written `5.0`.
+//! JSON of requests and replies. Errors in a request name the path of the wrong field.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use domain::Rejection;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
 
-/// A reply as bytes.
+/// Encodes a reply.
 pub(crate) fn reply(reply: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(reply).expect("a reply is JSON")
 }
 
-/// Reads a request body, or says where it is wrong.
+/// Decodes a request body, or rejects it with the path of the wrong field.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Rejection> {
-    // A struct would also be read from a list of its fields' values, which is no format of ours.
+    // Serde would also accept a list of the fields' values.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Rejection::Invalid("the body is not a JSON object".to_owned()));
     }
-    // The whole body, also where its fields are ignored.
+    // Checks the whole body, including ignored fields.
     let body = str::from_utf8(body)
         .map_err(|error| Rejection::Invalid(format!("the body is not JSON: it is not UTF-8: {error}")))?;
     let mut deserializer = serde_json::Deserializer::from_str(body);
@@ -38,7 +38,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Rejection> {
     Ok(request)
 }
 
-/// An optional integer; `5.0` is one, `"5"` is not, `null` is none.
+/// Deserializes an optional integer. `5.0` is one, `"5"` is not, `null` is none.
 pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     deserializer.deserialize_any(Integer)
 }

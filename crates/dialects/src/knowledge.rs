@@ -1,19 +1,19 @@
-//! The calls of the knowledge base: taking documents in, listing them, searching. camelCase, as in the
-//! generation dialect.
+//! The calls of the knowledge base: ingesting, listing and searching documents. camelCase, as in the generation
+//! dialect.
 
 mod documents;
+mod errors;
 mod ingest;
 mod query;
-mod refused;
 
 pub use documents::{Page, collections, decode_page, document, documents, page_schemas};
+pub use errors::{document_not_found, search_failed};
 pub use ingest::{decode_ingest, ingested};
-pub use query::{QueryRequest, decode_query, hits};
-pub use refused::{no_such_document, not_retrieved};
+pub use query::{SearchRequest, decode_query, hits};
 
-/// What goes over the wire, for those who describe it.
+/// The wire structs, for the API description.
 pub mod wire {
     pub use super::documents::{CollectionsReply, DocumentReply, DocumentsReply};
     pub use super::ingest::{IngestReply, IngestRequest};
-    pub use super::query::{HitReply, RequestWire};
+    pub use super::query::{HitReply, QueryRequest};
 }

@@ -1,11 +1,11 @@
-//! What this service is, for programs that find it.
+//! The description of this service at `/`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::json;
 
-/// What this service is, and where to go on.
+/// The service, and the paths of its documentation and health.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Service")]
 pub struct Root {
@@ -15,7 +15,7 @@ pub struct Root {
     health: &'static str,
 }
 
-/// The answer to `GET /`.
+/// The reply to `GET /`.
 pub fn root(version: &'static str) -> Vec<u8> {
     json::reply(&Root { name: "Wellspring", version, docs: "/docs", health: "/health" })
 }

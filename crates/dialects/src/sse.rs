@@ -1,17 +1,17 @@
-//! Server-sent events, as every dialect writes them.
+//! Writes server-sent events.
 
 use std::io::{self, Write};
 
 use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 
-/// The `Content-Type` of a stream of them.
+/// The `Content-Type` of an event stream.
 pub const CONTENT_TYPE: &str = "text/event-stream";
 
-/// What keeps a silent connection open.
+/// The comment that keeps a silent connection open.
 pub(crate) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// Writes an event that is only its data. JSON has no line ends of its own, so that is one line.
+/// Writes an event without id and name. JSON is encoded without line breaks, so it is a single line.
 pub(crate) fn data(data: &impl Serialize, out: &mut BytesMut) {
     write(&mut out.writer(), data).expect("an event is JSON, and memory takes it");
 }

@@ -4,7 +4,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use dialects::{Rejected, Words};
+use dialects::{ErrorFormat, ErrorReply};
 use domain::{Rejection, StorageError, TraceId};
 
 use crate::routes::JSON;
@@ -15,7 +15,7 @@ pub(crate) enum ApiError {
     /// A rejection of the domain, for which each dialect has its own status and code.
     Domain(Rejection),
     /// An error with the same status and code in every dialect.
-    Http(Rejected),
+    Http(ErrorReply),
 }
 
 impl From<Rejection> for ApiError {
@@ -30,15 +30,15 @@ impl From<StorageError> for ApiError {
     }
 }
 
-impl From<Rejected> for ApiError {
-    fn from(rejected: Rejected) -> Self {
+impl From<ErrorReply> for ApiError {
+    fn from(rejected: ErrorReply) -> Self {
         Self::Http(rejected)
     }
 }
 
 impl ApiError {
     /// Status, code and message of this error in a dialect.
-    pub(crate) fn in_dialect(&self, words: Words) -> Rejected {
+    pub(crate) fn in_dialect(&self, words: ErrorFormat) -> ErrorReply {
         match self {
             Self::Domain(rejection) => words.rejected(rejection),
             Self::Http(rejected) => rejected.clone(),
@@ -60,7 +60,7 @@ impl IntoResponse for ApiError {
 pub(crate) struct ErrorCode(pub(crate) &'static str);
 
 /// Writes the error that is attached to a response as its body; other responses stay as they are.
-pub(crate) fn render(response: Response, words: Words, trace: TraceId) -> Response {
+pub(crate) fn render(response: Response, words: ErrorFormat, trace: TraceId) -> Response {
     let (mut parts, body) = response.into_parts();
     let Some(error) = parts.extensions.remove::<ApiError>() else {
         return Response::from_parts(parts, body);

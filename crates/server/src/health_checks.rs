@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dialects::health::{Overall, Part, State};
+use dialects::health::{OverallHealth, ServiceHealth, ServiceState};
 use domain::{Embedder, Failure, IndexSync, ProviderStatus};
 use engine::Engine;
 use tokio::time::{Instant, timeout};
@@ -40,28 +40,31 @@ impl HealthChecks {
     }
 
     /// Checks what may become ready after the server does: embedder, index, providers.
-    pub(crate) async fn check_readiness(&self, engine: &Engine) -> BTreeMap<String, Part> {
+    pub(crate) async fn check_readiness(&self, engine: &Engine) -> BTreeMap<String, ServiceHealth> {
         self.check(engine, READINESS_TIMEOUT).await
     }
 
     /// Checks every dependency. The server as a whole is unhealthy without storage, without any provider in
     /// the default order that answers, and while it stops.
-    pub(crate) async fn check_all(&self, engine: &Engine) -> (Overall, BTreeMap<String, Part>) {
+    pub(crate) async fn check_all(
+        &self,
+        engine: &Engine,
+    ) -> (OverallHealth, BTreeMap<String, ServiceHealth>) {
         let storage = self.storage.get(HEALTH_TIMEOUT, check_storage(engine.clone()));
         let (mut parts, storage, order) =
             tokio::join!(self.check(engine, HEALTH_TIMEOUT), storage, check_order(engine, HEALTH_TIMEOUT));
-        let is_down = |part: &Part| matches!(part.state, State::Down(_));
+        let is_down = |part: &ServiceHealth| matches!(part.state, ServiceState::Down(_));
         let unhealthy = is_down(&order) || is_down(&storage) || engine.is_stopping();
         parts.insert("storage".to_owned(), storage);
-        let overall = match parts.values().all(|part| matches!(part.state, State::Up)) {
-            _ if unhealthy => Overall::Unhealthy,
-            true => Overall::Healthy,
-            false => Overall::Degraded,
+        let overall = match parts.values().all(|part| matches!(part.state, ServiceState::Up)) {
+            _ if unhealthy => OverallHealth::Unhealthy,
+            true => OverallHealth::Healthy,
+            false => OverallHealth::Degraded,
         };
         (overall, parts)
     }
 
-    async fn check(&self, engine: &Engine, limit: Duration) -> BTreeMap<String, Part> {
+    async fn check(&self, engine: &Engine, limit: Duration) -> BTreeMap<String, ServiceHealth> {
         let embedding = self.embedding.get(limit, check_embedding(self.embedder.clone()));
         let index = self.index.get(limit, check_index(self.index_sync.clone()));
         let (embedding, index, providers) = tokio::join!(embedding, index, check_providers(engine, limit));
@@ -70,31 +73,31 @@ impl HealthChecks {
     }
 }
 
-async fn check_embedding(embedder: Arc<dyn Embedder>) -> State {
+async fn check_embedding(embedder: Arc<dyn Embedder>) -> ServiceState {
     match embedder.health().await {
-        Ok(()) => State::Up,
-        Err(failure) => State::Degraded(failure.message),
+        Ok(()) => ServiceState::Up,
+        Err(failure) => ServiceState::Degraded(failure.message),
     }
 }
 
-async fn check_index(index_sync: Arc<dyn IndexSync>) -> State {
+async fn check_index(index_sync: Arc<dyn IndexSync>) -> ServiceState {
     match timeout(INDEX_TIMEOUT, index_sync.wait_until_searchable()).await {
-        Ok(Ok(())) => State::Up,
-        Ok(Err(error)) => State::Degraded(error.to_string()),
-        Err(_) => {
-            State::Degraded("the index is behind the catalog: not every document is found yet".to_owned())
-        }
+        Ok(Ok(())) => ServiceState::Up,
+        Ok(Err(error)) => ServiceState::Degraded(error.to_string()),
+        Err(_) => ServiceState::Degraded(
+            "the index is behind the catalog: not every document is found yet".to_owned(),
+        ),
     }
 }
 
-async fn check_storage(engine: Engine) -> State {
+async fn check_storage(engine: Engine) -> ServiceState {
     match engine.storage_health().await {
-        Ok(()) => State::Up,
-        Err(error) => State::Down(error.to_string()),
+        Ok(()) => ServiceState::Up,
+        Err(error) => ServiceState::Down(error.to_string()),
     }
 }
 
-async fn check_order(engine: &Engine, limit: Duration) -> Part {
+async fn check_order(engine: &Engine, limit: Duration) -> ServiceHealth {
     let checked = timeout(limit, engine.default_order_health()).await;
     checked.map_or_else(|_| pending(), |(health, status)| provider_part(health, &status))
 }
@@ -102,7 +105,7 @@ async fn check_order(engine: &Engine, limit: Duration) -> Part {
 /// What the names of providers begin with.
 const PROVIDERS: &str = "providers.";
 
-async fn check_providers(engine: &Engine, limit: Duration) -> Vec<(String, Part)> {
+async fn check_providers(engine: &Engine, limit: Duration) -> Vec<(String, ServiceHealth)> {
     let mut checked = timeout(limit, engine.provider_health()).await.unwrap_or_default();
     let parts = engine.provider_statuses().into_iter().map(|(name, status)| {
         // A provider that is slow to respond does not hide what is known of the others.
@@ -115,48 +118,55 @@ async fn check_providers(engine: &Engine, limit: Duration) -> Vec<(String, Part)
 
 /// A failing provider that names a time to retry is degraded: it is loading its model. One that its breaker
 /// skips is down, although the time of the next call is known.
-fn provider_part(health: Result<(), Failure>, status: &ProviderStatus) -> Part {
+fn provider_part(health: Result<(), Failure>, status: &ProviderStatus) -> ServiceHealth {
     let state = match (health, status.skipped_for) {
-        (Ok(()), None) => State::Up,
+        (Ok(()), None) => ServiceState::Up,
         (Ok(()), Some(wait)) => {
-            State::Down(format!("it is skipped for another {} s", wait.as_secs_f64().ceil()))
+            ServiceState::Down(format!("it is skipped for another {} s", wait.as_secs_f64().ceil()))
         }
-        (Err(Failure { message, retry_after: Some(_), .. }), None) => State::Degraded(message),
-        (Err(Failure { message, .. }), _) => State::Down(message),
+        (Err(Failure { message, retry_after: Some(_), .. }), None) => ServiceState::Degraded(message),
+        (Err(Failure { message, .. }), _) => ServiceState::Down(message),
     };
-    Part { state, latency: None }
+    ServiceHealth { state, latency: None }
 }
 
 /// A check that has not completed within its caller's timeout and never did before.
-fn pending() -> Part {
-    Part { state: State::Degraded("its health check has not completed yet".to_owned()), latency: None }
+fn pending() -> ServiceHealth {
+    ServiceHealth {
+        state: ServiceState::Degraded("its health check has not completed yet".to_owned()),
+        latency: None,
+    }
 }
 
 /// The last result of a check, and the one that is running. A check goes on after its caller's timeout, for
 /// the next caller.
 #[derive(Default)]
 struct CachedCheck {
-    last: Mutex<Option<(Instant, Part)>>,
-    running: tokio::sync::Mutex<Option<AbortOnDropHandle<Part>>>,
+    last: Mutex<Option<(Instant, ServiceHealth)>>,
+    running: tokio::sync::Mutex<Option<AbortOnDropHandle<ServiceHealth>>>,
 }
 
 impl CachedCheck {
     /// The last result if it is fresh, else a new one; the last one after all where the check exceeds the
     /// limit.
-    async fn get(&self, limit: Duration, check: impl Future<Output = State> + Send + 'static) -> Part {
+    async fn get(
+        &self,
+        limit: Duration,
+        check: impl Future<Output = ServiceState> + Send + 'static,
+    ) -> ServiceHealth {
         let checked = timeout(limit, self.run(check)).await;
         checked.unwrap_or_else(|_| self.last().map_or_else(pending, |(_, part)| part))
     }
 
     /// Runs one check at a time; later callers wait for the running one.
-    async fn run(&self, check: impl Future<Output = State> + Send + 'static) -> Part {
+    async fn run(&self, check: impl Future<Output = ServiceState> + Send + 'static) -> ServiceHealth {
         let mut running = self.running.lock().await;
         if let Some((_, part)) = self.last().filter(|(at, _)| at.elapsed() < FRESH_FOR) {
             return part;
         }
         let task = running.get_or_insert_with(|| AbortOnDropHandle::new(tokio::spawn(timed(check))));
-        let part = task.await.unwrap_or_else(|panic| Part {
-            state: State::Down(format!("its health check failed: {panic}")),
+        let part = task.await.unwrap_or_else(|panic| ServiceHealth {
+            state: ServiceState::Down(format!("its health check failed: {panic}")),
             latency: None,
         });
         *running = None;
@@ -164,7 +174,7 @@ impl CachedCheck {
         part
     }
 
-    fn last(&self) -> Option<(Instant, Part)> {
+    fn last(&self) -> Option<(Instant, ServiceHealth)> {
         lock(&self.last).clone()
     }
 }
@@ -173,10 +183,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn timed(check: impl Future<Output = State>) -> Part {
+async fn timed(check: impl Future<Output = ServiceState>) -> ServiceHealth {
     let began = Instant::now();
     let state = check.await;
-    Part { state, latency: Some(began.elapsed()) }
+    ServiceHealth { state, latency: Some(began.elapsed()) }
 }
 
 #[cfg(test)]
@@ -195,16 +205,19 @@ mod tests {
             async move {
                 checks.fetch_add(1, Ordering::Relaxed);
                 sleep(2 * READINESS_TIMEOUT).await;
-                State::Up
+                ServiceState::Up
             }
         };
-        assert!(matches!(cached.get(READINESS_TIMEOUT, slow()).await.state, State::Degraded(_)));
+        assert!(matches!(cached.get(READINESS_TIMEOUT, slow()).await.state, ServiceState::Degraded(_)));
         let part = cached.get(2 * READINESS_TIMEOUT, slow()).await;
-        assert!(matches!(part.state, State::Up) && part.latency == Some(2 * READINESS_TIMEOUT), "{part:?}");
+        assert!(
+            matches!(part.state, ServiceState::Up) && part.latency == Some(2 * READINESS_TIMEOUT),
+            "{part:?}"
+        );
         assert_eq!(checks.load(Ordering::Relaxed), 1);
         // Once it is stale, the last result is returned while the next check runs.
         sleep(FRESH_FOR).await;
-        assert!(matches!(cached.get(READINESS_TIMEOUT, slow()).await.state, State::Up));
+        assert!(matches!(cached.get(READINESS_TIMEOUT, slow()).await.state, ServiceState::Up));
         assert_eq!(checks.load(Ordering::Relaxed), 2);
     }
 
@@ -214,11 +227,11 @@ mod tests {
         let patient = cached.get(HEALTH_TIMEOUT, async { std::future::pending().await });
         let began = Instant::now();
         let (_, (part, after)) = tokio::join!(patient, async {
-            let part = cached.get(READINESS_TIMEOUT, async { State::Up }).await;
+            let part = cached.get(READINESS_TIMEOUT, async { ServiceState::Up }).await;
             (part, began.elapsed())
         });
         assert!(
-            matches!(part.state, State::Degraded(_)) && after <= 2 * READINESS_TIMEOUT,
+            matches!(part.state, ServiceState::Degraded(_)) && after <= 2 * READINESS_TIMEOUT,
             "{part:?} {after:?}"
         );
     }

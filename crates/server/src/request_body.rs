@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
-use dialects::Rejected;
+use dialects::ErrorReply;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
@@ -64,7 +64,7 @@ struct SizeLimit {
 
 async fn read(request: Request, app: &AppState, limit: SizeLimit) -> Result<Bytes, ApiError> {
     let trace = trace_of(request.extensions());
-    let fail = |rejected: Rejected| Err(rejected.into());
+    let fail = |rejected: ErrorReply| Err(rejected.into());
     if !is_json(&request) && is_cross_origin(request.headers(), &app.settings.allowed_origins) {
         return fail(cross_origin());
     }
@@ -88,20 +88,24 @@ fn is_json(request: &Request) -> bool {
     media_type.eq_ignore_ascii_case("application/json")
 }
 
-fn truncated() -> Rejected {
-    Rejected::new(400, "invalid_request", "the body was truncated: the connection ended before the body did")
+fn truncated() -> ErrorReply {
+    ErrorReply::new(
+        400,
+        "invalid_request",
+        "the body was truncated: the connection ended before the body did",
+    )
 }
 
-fn cross_origin() -> Rejected {
+fn cross_origin() -> ErrorReply {
     let message = "a page of another origin must send its body as application/json";
-    Rejected::new(415, "unsupported_media_type", message)
+    ErrorReply::new(415, "unsupported_media_type", message)
 }
 
-fn too_large(message: impl Into<String>) -> Rejected {
-    Rejected::new(413, "body_too_large", message)
+fn too_large(message: impl Into<String>) -> ErrorReply {
+    ErrorReply::new(413, "body_too_large", message)
 }
 
-fn timed_out() -> Rejected {
+fn timed_out() -> ErrorReply {
     let message = format!("the body did not arrive within {} seconds", READ_TIMEOUT.as_secs());
-    Rejected::new(408, "request_timeout", message)
+    ErrorReply::new(408, "request_timeout", message)
 }

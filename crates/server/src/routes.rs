@@ -18,7 +18,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use dialects::{Rejected, Words};
+use dialects::{ErrorFormat, ErrorReply};
 
 use crate::api_error::ApiError;
 use crate::app::AppState;
@@ -42,12 +42,12 @@ pub(crate) fn router() -> Router<AppState> {
 }
 
 /// The dialect that errors of this path are rendered in.
-pub(crate) fn dialect_of(path: &str) -> Words {
+pub(crate) fn dialect_of(path: &str) -> ErrorFormat {
     let is_in = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
     if matches!(path, "/chat" | "/chat/stream") || is_in("/chat/stream/") || is_in("/conversations/") {
-        Words::Chat
+        ErrorFormat::Chat
     } else {
-        Words::Generation
+        ErrorFormat::Generation
     }
 }
 
@@ -61,12 +61,12 @@ fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
 
 async fn unknown_route(request: Request) -> ApiError {
     let message = format!("there is nothing at {}", request.uri().path());
-    Rejected::new(404, "not_found", message).into()
+    ErrorReply::new(404, "not_found", message).into()
 }
 
 async fn unknown_method(request: Request) -> ApiError {
     let message = format!("{} does not take {}", request.uri().path(), request.method());
-    Rejected::new(405, "method_not_allowed", message).into()
+    ErrorReply::new(405, "method_not_allowed", message).into()
 }
 
 /// An id in a path, which may not even be UTF-8.

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use clap::Args;
-use dialects::knowledge::{self, QueryRequest};
+use dialects::knowledge::{self, SearchRequest};
 use domain::{IndexSync, Principal, StorageError};
 use serde::Deserialize;
 use serde_json::json;
@@ -86,7 +86,11 @@ async fn look(settings: &Settings, body: &[u8]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&found).into_owned())
 }
 
-async fn find(knowledge: &Knowledge, settings: &Settings, request: &QueryRequest) -> Result<Vec<u8>, String> {
+async fn find(
+    knowledge: &Knowledge,
+    settings: &Settings,
+    request: &SearchRequest,
+) -> Result<Vec<u8>, String> {
     let storage = |reason: StorageError| format!("storage: {reason}");
     let searched = knowledge.search(settings).await?;
     searched.follower.wait_until_searchable().await.map_err(storage)?;

@@ -1,36 +1,37 @@
-//! What was said in a session, as messages.
+//! The messages of a session.
 
 use domain::{Exchange, Rejection, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::basis::{Mode, mode};
-use super::source::{Source, sources};
+use super::provenance::{ModeWire, mode};
+use super::source::{SourceWire, sources};
 use crate::{fields, json};
 
-/// How many messages `GET /conversations/{session_id}` asks for.
+/// Decodes the `limit` of `GET /conversations/{session_id}`.
 pub fn decode_limit(limit: Option<&str>) -> Result<usize, Rejection> {
     fields::limit(limit)
 }
 
-/// What was said in a session, the oldest message first.
+/// The messages of a session, oldest first.
 #[derive(Serialize, JsonSchema)]
 pub struct Conversation<'a> {
     #[schemars(extend("format" = "uuid"))]
     session_id: String,
-    messages: Vec<Message<'a>>,
+    messages: Vec<MessageWire<'a>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Message<'a> {
-    /// Of a question its prompt's id, of an answer one of its own.
+#[schemars(rename = "Message")]
+struct MessageWire<'a> {
+    /// Id of the message: the prompt's id for a question, its own for an answer.
     #[schemars(extend("format" = "uuid"))]
     id: String,
-    role: Role,
+    role: RoleWire,
     content: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sources: Option<Vec<Source>>,
-    mode: Mode,
+    sources: Option<Vec<SourceWire>>,
+    mode: ModeWire,
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
 }
@@ -38,36 +39,36 @@ struct Message<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum Role {
+enum RoleWire {
     User,
     Assistant,
 }
 
-/// How many exchanges have so many messages.
+/// The number of exchanges that hold this many messages.
 pub fn exchanges(messages: usize) -> usize {
     messages.div_ceil(2)
 }
 
-/// The answer to `GET /conversations/{session_id}`: the newest `limit` messages of these exchanges, the oldest first.
+/// The reply to `GET /conversations/{session_id}`: the newest `limit` messages of these exchanges, oldest first.
 pub fn conversation(session: SessionId, exchanges: &[Exchange], limit: usize) -> Vec<u8> {
     let mut messages: Vec<_> = exchanges.iter().flat_map(messages).collect();
     messages.drain(..messages.len().saturating_sub(limit));
     json::reply(&Conversation { session_id: session.to_string(), messages })
 }
 
-fn messages(exchange: &Exchange) -> [Message<'_>; 2] {
+fn messages(exchange: &Exchange) -> [MessageWire<'_>; 2] {
     let mode = mode(&exchange.scope);
-    let question = Message {
+    let question = MessageWire {
         id: exchange.prompt.to_string(),
-        role: Role::User,
+        role: RoleWire::User,
         content: &exchange.turn.question,
         sources: None,
         mode,
         created_at: exchange.asked_at.to_string(),
     };
-    let answer = Message {
+    let answer = MessageWire {
         id: exchange.answer.to_string(),
-        role: Role::Assistant,
+        role: RoleWire::Assistant,
         content: &exchange.turn.answer,
         sources: Some(sources(&exchange.passages.in_prompt)),
         mode,
@@ -82,7 +83,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::logs::{PROMPT, SESSION, at, passage};
+    use crate::fixture::{PROMPT, SESSION, at, passage};
 
     fn exchange(number: i64) -> Exchange {
         Exchange {
@@ -96,14 +97,14 @@ mod tests {
         }
     }
 
-    fn told(messages: usize) -> Value {
+    fn reply(messages: usize) -> Value {
         let all: Vec<_> = (0..3).map(exchange).collect();
         let asked = &all[all.len() - exchanges(messages).min(all.len())..];
         serde_json::from_slice(&conversation(SESSION.parse().unwrap(), asked, messages)).unwrap()
     }
 
     #[test]
-    fn the_newest_messages_come_the_oldest_first() {
+    fn the_newest_messages_are_listed_oldest_first() {
         for (limit, expected) in [
             (1, vec!["a2"]),
             (2, vec!["q2", "a2"]),
@@ -111,18 +112,18 @@ mod tests {
             (6, vec!["q0", "a0", "q1", "a1", "q2", "a2"]),
             (100, vec!["q0", "a0", "q1", "a1", "q2", "a2"]),
         ] {
-            let told = told(limit);
+            let reply = reply(limit);
             let contents: Vec<_> =
-                told["messages"].as_array().unwrap().iter().map(|message| &message["content"]).collect();
+                reply["messages"].as_array().unwrap().iter().map(|message| &message["content"]).collect();
             assert_eq!(contents, expected, "{limit}");
         }
     }
 
     #[test]
-    fn a_message_says_who_said_it_and_when() {
-        let told = told(2);
-        assert_eq!(told["session_id"], SESSION);
-        let (question, answer) = (&told["messages"][0], &told["messages"][1]);
+    fn a_message_has_its_role_and_time() {
+        let reply = reply(2);
+        assert_eq!(reply["session_id"], SESSION);
+        let (question, answer) = (&reply["messages"][0], &reply["messages"][1]);
         assert_eq!((&question["role"], &question["id"]), (&"user".into(), &PROMPT.into()));
         assert_eq!(question["created_at"], "2026-02-02T02:40:04.000Z");
         assert_eq!(question.get("sources"), None);

@@ -1,17 +1,17 @@
-//! The answer to `POST /chat`: a log as one JSON object, or why there is none.
+//! The reply to `POST /chat`: the whole answer as one JSON object, or an error reply.
 
 use domain::{Event, Outcome, Step, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::basis::{Basis, Metadata, Mode};
-use super::rejected::{cancelled, failed};
-use super::source::Source;
-use crate::{Rejected, json};
+use super::errors::{cancelled, failed};
+use super::provenance::{AnswerMetadataWire, ModeWire, Provenance};
+use super::source::SourceWire;
+use crate::{ErrorReply, json};
 
-/// Folds a log into one answer.
-pub struct Answer {
-    basis: Basis,
+/// Folds a log into the reply.
+pub struct AnswerBuilder {
+    provenance: Provenance,
     text: String,
     end: Option<(Outcome, Timestamp)>,
 }
@@ -23,23 +23,23 @@ pub struct ChatReply<'a> {
     /// Agent's synthesized answer
     answer: &'a str,
     /// Citations for the answer
-    sources: Vec<Source>,
+    sources: Vec<SourceWire>,
     /// Mode used for this response
-    mode: Mode,
+    mode: ModeWire,
     /// Response metadata
-    metadata: Metadata<'a>,
+    metadata: AnswerMetadataWire<'a>,
 }
 
-impl Answer {
-    /// The answer before anything happened.
-    #[expect(clippy::new_without_default, reason = "an answer of nothing is no answer")]
+impl AnswerBuilder {
+    /// A builder before the first event.
+    #[expect(clippy::new_without_default, reason = "a builder has no default state, only a first one")]
     pub fn new() -> Self {
-        Self { basis: Basis::new(), text: String::new(), end: None }
+        Self { provenance: Provenance::new(), text: String::new(), end: None }
     }
 
-    /// Takes the next event of the log.
-    pub fn take(&mut self, event: &Event) {
-        self.basis.take(event);
+    /// Adds the next event of the log.
+    pub fn push(&mut self, event: &Event) {
+        self.provenance.push(event);
         match &event.step {
             Step::Text(text) => self.text.push_str(text),
             Step::Ended(ended) => self.end = Some((ended.outcome.clone(), event.at)),
@@ -47,18 +47,18 @@ impl Answer {
         }
     }
 
-    /// The body, once the log has ended.
-    pub fn finish(&self) -> Result<Vec<u8>, Rejected> {
+    /// The reply's body, once the log has ended.
+    pub fn finish(&self) -> Result<Vec<u8>, ErrorReply> {
         match &self.end {
             Some((Outcome::Done(_), at)) => Ok(json::reply(&ChatReply {
                 answer: &self.text,
-                sources: self.basis.sources(),
-                mode: self.basis.mode,
-                metadata: self.basis.metadata(*at),
+                sources: self.provenance.sources(),
+                mode: self.provenance.mode,
+                metadata: self.provenance.metadata(*at),
             })),
             Some((Outcome::Cancelled, _)) => Err(cancelled()),
             Some((Outcome::Failed(failure), _)) => Err(failed(failure)),
-            None => Err(Rejected::new(500, "internal_error", "the answer has no end")),
+            None => Err(ErrorReply::new(500, "internal_error", "the log has no terminal event")),
         }
     }
 }
@@ -71,11 +71,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::logs::{accepted, ended, log, log_of, text};
+    use crate::fixture::{accepted, ended, log, log_of, text};
 
-    fn finish(log: &[Event]) -> Result<Value, Rejected> {
-        let mut answer = Answer::new();
-        log.iter().for_each(|event| answer.take(event));
+    fn finish(log: &[Event]) -> Result<Value, ErrorReply> {
+        let mut answer = AnswerBuilder::new();
+        log.iter().for_each(|event| answer.push(event));
         answer.finish().map(|reply| serde_json::from_slice(&reply).unwrap())
     }
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_there_is_a_status_for_the_reason() {
+    fn a_failure_or_cancel_has_its_status_and_code() {
         use FailureKind::*;
         for (kind, status, code) in [
             (Unavailable, 503, "agent_unavailable"),

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::basis::Mode;
+use super::provenance::ModeWire;
 use crate::{fields, filters, json};
 
 const QUERY_CHARS: usize = 2_000;
@@ -36,7 +36,7 @@ pub struct ChatRequest {
     #[schemars(regex(pattern = fields::LOWER_CASE_UUID))]
     session_id: Option<String>,
     /// Query mode
-    #[schemars(with = "Option<Mode>", extend("default" = "general"))]
+    #[schemars(with = "Option<ModeWire>", extend("default" = "general"))]
     mode: Option<String>,
     /// User-provided text for selected_text mode
     #[schemars(length(max = SELECTION_CHARS))]
@@ -54,7 +54,7 @@ pub struct ChatRequest {
     filters: Option<BTreeMap<String, Value>>,
 }
 
-/// Reads `POST /chat` and this dialect's `POST /chat/stream`. A question that names no session is asked in a `fresh` one.
+/// Decodes `POST /chat` and this dialect's `POST /chat/stream`. Without a session id the question opens session `fresh`.
 pub fn decode(body: &[u8], fresh: SessionId, trace: TraceId) -> Result<Ask, Rejection> {
     let request: ChatRequest = json::parse(body)?;
     let text = fields::question("query", request.query, QUERY_CHARS)?;
@@ -102,7 +102,7 @@ fn threshold(given: f64) -> Result<f32, Rejection> {
         let (least, most) = (THRESHOLD.start(), THRESHOLD.end());
         return Err(Rejection::Invalid(format!("score_threshold is {given}; it must be {least} to {most}")));
     }
-    #[expect(clippy::cast_possible_truncation, reason = "scores have no more digits either")]
+    #[expect(clippy::cast_possible_truncation, reason = "scores are f32 too")]
     Ok(given as f32)
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_needs_only_its_words_and_gets_a_fresh_session() {
+    fn a_question_needs_only_its_text_and_gets_a_fresh_session() {
         let ask = decode_with("").unwrap();
         assert_eq!((ask.session, ask.session_policy), (fresh(), SessionPolicy::CreateIfMissing));
         assert_eq!(
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn null_is_the_same_as_leaving_out_and_unknown_fields_are_ignored() {
+    fn null_means_absent_and_unknown_fields_are_ignored() {
         let nulls = r#","session_id":null,"mode":null,"selected_text":null,"top_k":null,"score_threshold":null,"filters":null,"temperature":1"#;
         assert_eq!(decode_with(nulls).unwrap().question, decode_with("").unwrap().question);
     }
 
     #[test]
-    fn filters_and_a_threshold_bound_what_is_found() {
+    fn filters_and_a_threshold_are_decoded() {
         let fields = r#","top_k":7.0,"score_threshold":0.25,"filters":{"source_url":"/a","page_title":["A","B"],"section_heading":"C","metadata.team":"core"}"#;
         let question = decode_with(fields).unwrap().question;
         assert_eq!(question.top_k, 7);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_is_all_that_is_looked_at_and_only_in_its_mode() {
+    fn a_selection_is_the_scope_only_in_its_mode() {
         let selected = r#","selected_text":"Water runs.""#;
         assert_eq!(decode_with(selected).unwrap().question.scope, SearchScope::default());
         let scope = decode_with(&format!(r#"{selected},"mode":"selected_text""#)).unwrap().question.scope;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn a_wrong_field_is_named() {
         for (fields, named) in [
             (r#","mode":"selected_text""#, "selected_text is required"),
             (r#","mode":"selected_text","selected_text":"""#, "selected_text is required"),

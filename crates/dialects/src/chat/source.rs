@@ -1,16 +1,16 @@
-//! A passage as the chat dialect cites it.
+//! A passage of the prompt on the wire.
 
 use domain::Passage;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A cited text is no longer than this.
+/// Upper bound in characters on a cited text.
 const CHUNK_CHARS: usize = 500;
 
-/// A passage that was in the prompt, or the beginning of it. Of the selection it also tells where in it that is.
+/// A passage in the prompt, cut at 500 characters. A passage of the selected text also has its position there.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SourceCitation")]
-pub(crate) struct Source {
+pub(crate) struct SourceWire {
     /// URL of source page or 'selected_text'
     source_url: String,
     /// Page title or 'User Selection'
@@ -37,12 +37,12 @@ pub(crate) struct Source {
     line_end: Option<u32>,
 }
 
-/// Passages in the order of the prompt.
-pub(crate) fn sources(passages: &[Passage]) -> Vec<Source> {
-    passages.iter().map(|passage| Source::from(passage.beginning(CHUNK_CHARS))).collect()
+/// The passages in prompt order.
+pub(crate) fn sources(passages: &[Passage]) -> Vec<SourceWire> {
+    passages.iter().map(|passage| SourceWire::from(passage.beginning(CHUNK_CHARS))).collect()
 }
 
-impl From<Passage> for Source {
+impl From<Passage> for SourceWire {
     fn from(passage: Passage) -> Self {
         let lines = passage.lines.filter(|_| passage.chars.is_some());
         Self {
@@ -64,9 +64,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::logs::passage;
+    use crate::fixture::passage;
 
-    fn told(passage: &Passage) -> Value {
+    fn wire(passage: &Passage) -> Value {
         serde_json::to_value(&sources(std::slice::from_ref(passage))[0]).unwrap()
     }
 
@@ -80,26 +80,26 @@ mod tests {
             "chunk_text": "Water runs.",
             "relevance_score": 0.5,
         });
-        assert_eq!(told(&passage), expected);
+        assert_eq!(wire(&passage), expected);
         passage.section = Some("Course".to_owned());
-        assert_eq!(told(&passage)["section_heading"], "Course");
+        assert_eq!(wire(&passage)["section_heading"], "Course");
         passage.subsection = Some("Lower course".to_owned());
-        assert_eq!(told(&passage)["section_heading"], "Lower course");
+        assert_eq!(wire(&passage)["section_heading"], "Lower course");
         passage.url = Some("/docs/springs".to_owned());
-        assert_eq!(told(&passage)["source_url"], "/docs/springs");
+        assert_eq!(wire(&passage)["source_url"], "/docs/springs");
     }
 
     #[test]
-    fn a_text_is_cut_at_500_characters_and_no_character_in_two() {
+    fn a_text_is_cut_after_500_characters() {
         let text = "🙂é".repeat(400);
-        let cut = told(&passage(&text, None, (1, 1)));
+        let cut = wire(&passage(&text, None, (1, 1)));
         assert_eq!(cut["chunk_text"], text.chars().take(500).collect::<String>());
         let text = "é".repeat(500);
-        assert_eq!(told(&passage(&text, None, (1, 1)))["chunk_text"], text);
+        assert_eq!(wire(&passage(&text, None, (1, 1)))["chunk_text"], text);
     }
 
     #[test]
-    fn what_is_of_the_selection_says_where_in_it() {
+    fn a_passage_of_the_selection_has_its_position() {
         let expected = json!({
             "source_url": "selected_text",
             "page_title": "User Selection",
@@ -111,20 +111,20 @@ mod tests {
             "line_start": 2,
             "line_end": 3,
         });
-        assert_eq!(told(&passage("Water\r\nruns.", Some((7, 19)), (2, 3))), expected);
+        assert_eq!(wire(&passage("Water\r\nruns.", Some((7, 19)), (2, 3))), expected);
     }
 
     #[test]
-    fn the_offsets_of_a_text_that_is_cut_are_those_of_what_is_left() {
+    fn the_offsets_of_a_cut_text_are_those_of_its_rest() {
         let line = "eleven 🙂 is\r\n";
         assert_eq!(line.chars().count(), 13);
         let text = line.repeat(100);
-        let cut = told(&passage(&text, Some((20, 1320)), (4, 103)));
+        let cut = wire(&passage(&text, Some((20, 1320)), (4, 103)));
         assert_eq!((&cut["char_start"], &cut["char_end"]), (&json!(20), &json!(520)));
         // 38 whole lines have 494 characters, so the 500th is on the 39th.
         assert_eq!((&cut["line_start"], &cut["line_end"]), (&json!(4), &json!(42)));
         let text = format!("{}\n{}", "a".repeat(499), "b".repeat(9));
-        let cut = told(&passage(&text, Some((0, 509)), (1, 2)));
+        let cut = wire(&passage(&text, Some((0, 509)), (1, 2)));
         assert_eq!(cut["line_end"], 1, "the end of a line is on it: {cut}");
     }
 }

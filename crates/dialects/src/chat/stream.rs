@@ -1,52 +1,51 @@
-//! The stream of `POST /chat/stream`: chunks of text, then the sources, then the end.
+//! The stream of `POST /chat/stream`: text chunks, then the sources, then the end.
 
 use bytes::BytesMut;
 use domain::{Ended, Event, Outcome, Step, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::basis::{Basis, Metadata};
-use super::rejected::CANCELLED;
-use super::source::Source;
-use crate::failures::told;
+use super::errors::{CANCELLED, failure_code};
+use super::provenance::{AnswerMetadataWire, Provenance};
+use super::source::SourceWire;
 use crate::{Encoder, sse};
 
-/// Encodes a log as server-sent events that have nothing but data.
+/// Encodes a log as server-sent events without id and name.
 pub struct ChatEncoder {
-    basis: Basis,
+    provenance: Provenance,
 }
 
-/// An event of the stream: chunks, then the sources, then `done`; or an error.
+/// An event of the stream: chunks, then the sources, then `done`, or an error.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(rename = "ChatEvent")]
-pub(crate) enum Told<'a> {
+pub(crate) enum ChatEventWire<'a> {
     /// Streaming text chunk event.
     Chunk { content: &'a str },
     /// Streaming sources event (sent at end).
-    Sources { sources: Vec<Source> },
+    Sources { sources: Vec<SourceWire> },
     /// Streaming completion event.
-    Done { metadata: Metadata<'a> },
+    Done { metadata: AnswerMetadataWire<'a> },
     /// Streaming error event.
     Error { error_code: &'a str, message: &'a str },
 }
 
 impl ChatEncoder {
-    /// An encoder at the beginning of a log.
-    #[expect(clippy::new_without_default, reason = "an encoder has no usual state, only a first one")]
+    /// An encoder before the first event.
+    #[expect(clippy::new_without_default, reason = "an encoder has no default state, only a first one")]
     pub fn new() -> Self {
-        Self { basis: Basis::new() }
+        Self { provenance: Provenance::new() }
     }
 
     fn end(&self, ended: &Ended, at: Timestamp, out: &mut BytesMut) {
-        let error = |error_code, message| Told::Error { error_code, message };
+        let error = |error_code, message| ChatEventWire::Error { error_code, message };
         let last = match &ended.outcome {
             Outcome::Done(_) => {
-                sse::data(&Told::Sources { sources: self.basis.sources() }, out);
-                Told::Done { metadata: self.basis.metadata(at) }
+                sse::data(&ChatEventWire::Sources { sources: self.provenance.sources() }, out);
+                ChatEventWire::Done { metadata: self.provenance.metadata(at) }
             }
             Outcome::Cancelled => error(CANCELLED.0, CANCELLED.1),
-            Outcome::Failed(failure) => error(told(failure.kind).chat, &failure.message),
+            Outcome::Failed(failure) => error(failure_code(failure.kind).1, &failure.message),
         };
         sse::data(&last, out);
     }
@@ -54,9 +53,9 @@ impl ChatEncoder {
 
 impl Encoder for ChatEncoder {
     fn encode(&mut self, event: &Event, out: &mut BytesMut) {
-        self.basis.take(event);
+        self.provenance.push(event);
         match &event.step {
-            Step::Text(text) => sse::data(&Told::Chunk { content: text }, out),
+            Step::Text(text) => sse::data(&ChatEventWire::Chunk { content: text }, out),
             Step::Ended(ended) => self.end(ended, event.at, out),
             _ => {}
         }
@@ -72,10 +71,10 @@ mod tests {
     use domain::{Failure, FailureKind, FinishReason, RetrievedPassages};
 
     use super::*;
-    use crate::logs::{encode, ended, log, model, passage, text};
+    use crate::fixture::{encode, ended, log, model, passage, text};
 
     #[test]
-    fn an_answer_is_chunks_then_sources_then_its_end() {
+    fn an_answer_is_chunks_then_sources_then_done() {
         let found = RetrievedPassages { found: 3, in_prompt: vec![passage("Water runs.", None, (1, 1))] };
         let log = log(vec![
             (1, Step::Passages(Box::new(found))),
@@ -106,9 +105,9 @@ mod tests {
             (Outcome::Failed(died), "agent_unavailable", "it broke off"),
             (Outcome::Cancelled, CANCELLED.0, CANCELLED.1),
         ] {
-            let told = encode(&log(vec![(1, text("a")), (2, ended(outcome))]), ChatEncoder::new());
+            let stream = encode(&log(vec![(1, text("a")), (2, ended(outcome))]), ChatEncoder::new());
             let error = format!(r#"data: {{"type":"error","error_code":"{code}","message":"{message}"}}"#);
-            assert_eq!(told, format!("data: {}\n\n{error}\n\n", r#"{"type":"chunk","content":"a"}"#));
+            assert_eq!(stream, format!("data: {}\n\n{error}\n\n", r#"{"type":"chunk","content":"a"}"#));
         }
         assert_eq!(ChatEncoder::new().keep_alive(), None);
     }

@@ -1,4 +1,4 @@
-//! Plain answers of the generation dialect.
+//! Replies of the generation dialect that are no streams.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::json;
 
-/// A session that has begun.
+/// A new session.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SessionResponse")]
@@ -16,14 +16,15 @@ pub struct SessionStarted {
     /// Unique session identifier.
     #[schemars(extend("format" = "uuid", "examples" = ["f47ac10b-58cc-4372-a567-0e02b2c3d479"]))]
     session_id: String,
+    /// When the session was created.
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
-    /// When it ends, if nothing happens in it until then.
+    /// When the session expires, unless it is used before.
     #[schemars(extend("format" = "date-time"))]
     expires_at: String,
 }
 
-/// The answer to `POST /api/generation/session`.
+/// The reply to `POST /api/generation/session`.
 pub fn session_started(session: &Session, expires_at: Timestamp) -> Vec<u8> {
     json::reply(&SessionStarted {
         session_id: session.id.to_string(),
@@ -32,7 +33,7 @@ pub fn session_started(session: &Session, expires_at: Timestamp) -> Vec<u8> {
     })
 }
 
-/// A session as it stands.
+/// A session.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Session")]
@@ -40,25 +41,26 @@ pub struct SessionReply<'a> {
     /// Unique session identifier.
     #[schemars(extend("format" = "uuid"))]
     session_id: String,
-    /// Whose session it is, such as an organization or a repository.
+    /// Owner of the session, such as an organization or a repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
+    /// The context that the client stored with the session.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     context: &'a BTreeMap<String, String>,
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
-    /// When something was last asked, resumed, cancelled or answered in it.
+    /// When a prompt of the session was last asked, resumed, cancelled or answered.
     #[schemars(extend("format" = "date-time"))]
     last_active_at: String,
     #[schemars(extend("format" = "date-time"))]
     expires_at: String,
     status: SessionStatusWire,
-    /// Tokens of all its answers.
+    /// Tokens of all answers in the session.
     token_count: u64,
     prompt_count: u64,
 }
 
-/// The answer to `GET /api/generation/session/{sessionId}`.
+/// The reply to `GET /api/generation/session/{sessionId}`.
 pub fn session(session: &Session, status: SessionStatus, expires_at: Timestamp) -> Vec<u8> {
     json::reply(&SessionReply {
         session_id: session.id.to_string(),
@@ -73,7 +75,7 @@ pub fn session(session: &Session, status: SessionStatus, expires_at: Timestamp) 
     })
 }
 
-/// How a session is.
+/// Status of a session.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "SessionStatus")]
@@ -95,7 +97,7 @@ impl From<SessionStatus> for SessionStatusWire {
     }
 }
 
-/// A prompt as it stands.
+/// A prompt.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Prompt")]
@@ -108,28 +110,28 @@ pub struct PromptReply<'a> {
     session_id: String,
     /// User prompt text.
     text: &'a str,
-    /// The key that makes asking it again safe.
+    /// Idempotency key of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
     status: PromptStatusWire,
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
-    /// Tokens of its answer so far.
+    /// Tokens of the answer so far.
     token_count: u64,
 }
 
-/// How a prompt is.
+/// Status of a prompt.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "PromptStatus")]
 pub enum PromptStatusWire {
-    /// It runs.
+    /// The prompt is running.
     InFlight,
-    /// It was answered.
+    /// The prompt was answered.
     Done,
-    /// It was cancelled, or abandoned by its readers.
+    /// The prompt was cancelled, or abandoned because it had no readers left.
     Cancelled,
-    /// It failed.
+    /// The prompt failed.
     Error,
 }
 
@@ -144,7 +146,7 @@ impl From<PromptStatus> for PromptStatusWire {
     }
 }
 
-/// The answer to `GET /api/generation/prompts/{promptId}`.
+/// The reply to `GET /api/generation/prompts/{promptId}`.
 pub fn prompt(prompt: &Prompt) -> Vec<u8> {
     json::reply(&PromptReply::from(prompt))
 }
@@ -163,12 +165,12 @@ impl<'a> From<&'a Prompt> for PromptReply<'a> {
     }
 }
 
-/// How the providers are.
+/// Health of the providers.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "GenerationHealth")]
 pub struct HealthReply<'a> {
     status: HealthStatus,
-    /// Whether each of them can be asked, by name.
+    /// Whether each provider can be asked, by name.
     providers: BTreeMap<&'a str, bool>,
 }
 
@@ -180,7 +182,7 @@ enum HealthStatus {
     Unhealthy,
 }
 
-/// The answer to `GET /api/generation/health`.
+/// The reply to `GET /api/generation/health`.
 pub fn health(providers: &BTreeMap<String, Result<(), Failure>>) -> Vec<u8> {
     let up = providers.values().filter(|health| health.is_ok()).count();
     json::reply(&HealthReply {

@@ -16,13 +16,13 @@ use crate::{fields, filters, json};
 #[derive(Deserialize, JsonSchema)]
 #[schemars(example = serde_json::json!({"owner": "internal-dev", "context": {"environment": "dev"}}))]
 pub struct SessionRequest {
-    /// Whose session it is: an organization or a repository.
+    /// Owner of the session, such as an organization or a repository.
     owner: Option<String>,
-    /// What the client wants to remember with the session.
+    /// Context that the client wants to store with the session.
     context: Option<BTreeMap<String, String>>,
 }
 
-/// Reads `POST /api/generation/session`; no body at all is an empty one.
+/// Decodes `POST /api/generation/session`. The body may be missing.
 pub fn decode_session(body: &[u8]) -> Result<NewSession, Rejection> {
     let body = if body.trim_ascii().is_empty() { b"{}" } else { body };
     let request: SessionRequest = json::parse(body)?;
@@ -40,28 +40,28 @@ pub fn decode_session(body: &[u8]) -> Result<NewSession, Rejection> {
     "filters": {"repoUrl": "https://github.com/example/repo"}
 }))]
 pub struct PromptRequest {
-    /// Target session ID. It must be an active session.
+    /// Target session ID. The session must be active.
     #[schemars(extend("format" = "uuid"))]
     session_id: String,
     /// User prompt text. At most `limits.question_chars` characters.
     #[schemars(length(min = 1), regex(pattern = fields::NOT_BLANK))]
     prompt: String,
-    /// Retry-safe key: asking again with it reads the same answer. The `Idempotency-Key` header is the same.
+    /// Retry-safe key: asking again with it returns the same answer. The `Idempotency-Key` header does the same.
     #[schemars(length(min = 1, max = MAX_KEY_CHARS))]
     idempotency_key: Option<String>,
     /// Number of passages to retrieve.
     #[serde(default, deserialize_with = "json::integer")]
     #[schemars(range(min = *TOP_K.start(), max = *TOP_K.end()), extend("default" = fields::DEFAULT_TOP_K))]
     top_k: Option<i64>,
-    /// Where passages are looked for: all fields must match, of a list one value. A `filePath` is a glob.
+    /// Restricts retrieval to matching documents: all fields must match, and of a list one value. A `filePath` is a glob.
     #[serde(default)]
     #[schemars(schema_with = "filters::document_schema")]
     filters: Option<BTreeMap<String, Value>>,
-    /// A configured provider by name; without it they are tried in the configured order.
+    /// Name of a configured provider. Without it the providers are tried in the configured order.
     provider: Option<String>,
 }
 
-/// Reads `POST /api/generation/stream`, with the `Idempotency-Key` header if there is one.
+/// Decodes `POST /api/generation/stream`, with the `Idempotency-Key` header if there is one.
 pub fn decode_prompt(body: &[u8], key_header: Option<&str>, trace: TraceId) -> Result<Ask, Rejection> {
     let request: PromptRequest = json::parse(body)?;
     let key = match (request.idempotency_key, key_header) {
@@ -105,17 +105,17 @@ pub struct CancelRequest {
     /// The session that the prompt was asked in.
     #[schemars(extend("format" = "uuid"))]
     session_id: String,
-    /// The prompt, as `X-Prompt-Id` and every delta name it.
+    /// The prompt's id, from `X-Prompt-Id` or any delta.
     #[schemars(extend("format" = "uuid"))]
     prompt_id: String,
-    /// Why, for the server's own records.
+    /// Reason, for the server's records.
     #[schemars(extend("enum" = ["user_initiated", "timeout", "error", null], "default" = "user_initiated"))]
     reason: Option<String>,
 }
 
-/// What is to be cancelled, and why.
+/// A request to cancel a prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Cancel {
+pub struct CancelPrompt {
     /// The session.
     pub session: SessionId,
     /// The prompt in it.
@@ -124,8 +124,8 @@ pub struct Cancel {
     pub reason: CancelReason,
 }
 
-/// Reads `POST /api/generation/cancel`.
-pub fn decode_cancel(body: &[u8]) -> Result<Cancel, Rejection> {
+/// Decodes `POST /api/generation/cancel`.
+pub fn decode_cancel(body: &[u8]) -> Result<CancelPrompt, Rejection> {
     let request: CancelRequest = json::parse(body)?;
     let reason = match request.reason.as_deref() {
         None | Some("user_initiated") => CancelReason::UserInitiated,
@@ -139,10 +139,10 @@ pub fn decode_cancel(body: &[u8]) -> Result<Cancel, Rejection> {
     };
     let session = request.session_id.parse().map_err(|_| Rejection::PromptNotFound)?;
     let prompt = request.prompt_id.parse().map_err(|_| Rejection::PromptNotFound)?;
-    Ok(Cancel { session, prompt, reason })
+    Ok(CancelPrompt { session, prompt, reason })
 }
 
-/// The last `seq` that the client has: from the `Last-Event-ID` header, else from `after`. Both must be sound.
+/// The last `seq` that the client has: from the `Last-Event-ID` header, else from `after`. Fails if either is malformed.
 pub fn resume_position(last_event_id: Option<&str>, after: Option<&str>) -> Result<Option<u64>, Rejection> {
     let position = |name: &str, given: &str| {
         given.parse().map_err(|_| {
@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn null_is_the_same_as_leaving_out_and_unknown_fields_are_ignored() {
+    fn null_means_absent_and_unknown_fields_are_ignored() {
         let nulls = r#","topK":null,"filters":null,"idempotencyKey":null,"provider":null,"temperature":2"#;
         assert_eq!(decode(nulls).unwrap().question, decode("").unwrap().question);
     }
 
     #[test]
-    fn an_integer_may_be_written_as_a_float_but_not_as_a_text() {
+    fn an_integer_may_be_a_float_but_not_a_string() {
         assert_eq!(decode(r#","topK":7.0"#).unwrap().question.top_k, 7);
         for wrong in [r#""7""#, "7.5", "true", "[7]"] {
             let message = message(decode(&format!(r#","topK":{wrong}"#)));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_invalid_and_says_where() {
+    fn a_malformed_request_is_rejected_with_its_location() {
         for (body, named) in [
             ("", "not a JSON object"),
             ("{", "not JSON"),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_no_uuid_is_unknown() {
+    fn an_id_that_is_not_a_uuid_is_unknown() {
         let ask = decode_prompt(br#"{"sessionId":"mine","prompt":"p"}"#, None, TraceId::random());
         assert!(matches!(ask, Err(Rejection::SessionNotUsable)));
         let cancel = decode_cancel(br#"{"sessionId":"mine","promptId":"p"}"#);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_wins_over_the_query_when_resuming() {
+    fn the_header_has_priority_over_the_query_when_resuming() {
         assert_eq!(resume_position(None, None).unwrap(), None);
         assert_eq!(resume_position(None, Some("3")).unwrap(), Some(3));
         assert_eq!(resume_position(Some("5"), Some("3")).unwrap(), Some(5));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_that_is_described_is_taken() {
+    fn every_documented_reason_is_accepted() {
         let schema = schemars::schema_for!(CancelRequest).to_value();
         let reasons = schema["properties"]["reason"]["enum"].as_array().expect("they are listed");
         assert_eq!(reasons.len(), 4);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_needs_nothing() {
+    fn a_session_needs_no_fields() {
         assert_eq!(decode_session(b"").unwrap(), NewSession::default());
         assert_eq!(decode_session(b" {} ").unwrap(), NewSession::default());
         let session = decode_session(br#"{"owner":"acme/wiki","context":{"environment":"dev"}}"#).unwrap();

@@ -1,54 +1,63 @@
-//! A passage as this dialect tells of it.
+//! A passage of the prompt on the wire.
 
 use domain::Passage;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A passage that was in the prompt.
+/// A passage in the prompt of an answer.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Source<'a> {
-    /// Its number in the prompt, from 1: what `[1]` in the answer refers to.
+#[schemars(rename = "Source")]
+pub(crate) struct SourceWire<'a> {
+    /// Number of the passage in the prompt, from 1; `[1]` in the answer refers to it.
     #[schemars(range(min = 1))]
     index: u32,
+    /// Id of the document.
     #[schemars(extend("format" = "uuid"))]
     document_id: String,
+    /// Id of the chunk.
     #[schemars(extend("format" = "uuid"))]
     chunk_id: String,
+    /// Title of the document.
     title: &'a str,
+    /// URL of the document's repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     repo_url: Option<&'a str>,
+    /// Path of the document in its repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     file_path: Option<&'a str>,
+    /// Address of the document's page.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<&'a str>,
+    /// First line of the passage in the document, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     line_start: Option<u32>,
+    /// Last line of the passage in the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     line_end: Option<u32>,
-    /// Its text, as the model has got it.
+    /// Text of the passage in the prompt.
     excerpt: &'a str,
-    /// How near it is to the question: the cosine of both.
+    /// Cosine similarity of the passage and the question.
     #[schemars(range(min = 0.0, max = 1.0))]
     score: f32,
-    /// Whether the answer rests on it, which nobody knows before the answer is whole.
+    /// Whether the answer cites the passage. Known once the answer is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     cited: Option<bool>,
 }
 
-/// Passages in the order of the prompt, before anybody knows which of them the answer rests on.
-pub(crate) fn sources(passages: &[Passage]) -> Vec<Source<'_>> {
+/// The passages in prompt order, before their citations are known.
+pub(crate) fn sources(passages: &[Passage]) -> Vec<SourceWire<'_>> {
     (1..).zip(passages).map(|(index, passage)| source(index, passage)).collect()
 }
 
-/// The same, with those marked that the answer rests on.
-pub(crate) fn sources_of_answer<'a>(passages: &'a [Passage], cited: &[u32]) -> Vec<Source<'a>> {
-    let mark = |source: Source<'a>| Source { cited: Some(cited.contains(&source.index)), ..source };
+/// The passages in prompt order, with the cited ones marked.
+pub(crate) fn sources_of_answer<'a>(passages: &'a [Passage], cited: &[u32]) -> Vec<SourceWire<'a>> {
+    let mark = |source: SourceWire<'a>| SourceWire { cited: Some(cited.contains(&source.index)), ..source };
     sources(passages).into_iter().map(mark).collect()
 }
 
-fn source(index: u32, passage: &Passage) -> Source<'_> {
-    Source {
+fn source(index: u32, passage: &Passage) -> SourceWire<'_> {
+    SourceWire {
         index,
         document_id: passage.document.to_string(),
         chunk_id: passage.chunk.to_string(),

@@ -1,4 +1,4 @@
-//! Documents and collections, as they are listed.
+//! Lists of documents and collections.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -15,23 +15,23 @@ const PAGE_SIZE: RangeInclusive<u64> = 1..=100;
 const PAGES: RangeInclusive<u64> = 1..=1_000_000_000;
 const DEFAULT_PAGE_SIZE: u64 = 20;
 
-/// Which page of documents is asked for.
+/// A page of documents.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Which one, from 1.
+    /// Number of the page, from 1.
     pub page: u64,
-    /// How many documents it has.
+    /// Documents per page.
     pub size: u64,
 }
 
 impl Page {
-    /// How many documents come before it, and how many it has.
+    /// The offset of the first document, and the number of documents.
     pub fn range(&self) -> (u64, usize) {
         ((self.page - 1) * self.size, usize::try_from(self.size).unwrap_or(usize::MAX))
     }
 }
 
-/// Reads the query of `GET /api/documents`.
+/// Decodes the query of `GET /api/documents`.
 pub fn decode_page(page: Option<&str>, size: Option<&str>) -> Result<Page, Rejection> {
     let number = |name: &str, text: Option<&str>, default: u64, allowed: RangeInclusive<u64>| {
         let Some(text) = text else { return Ok(default) };
@@ -46,7 +46,7 @@ pub fn decode_page(page: Option<&str>, size: Option<&str>) -> Result<Page, Rejec
     })
 }
 
-/// What `page` and `pageSize` must be, as JSON Schema.
+/// The JSON Schemas of `page` and `pageSize`.
 pub fn page_schemas() -> [Value; 2] {
     let schema = |allowed: RangeInclusive<u64>, default: u64| value!({"type": "integer", "minimum": allowed.start(), "maximum": allowed.end(), "default": default});
     [schema(PAGES, 1), schema(PAGE_SIZE, DEFAULT_PAGE_SIZE)]
@@ -59,14 +59,14 @@ pub fn page_schemas() -> [Value; 2] {
 pub struct DocumentReply<'a> {
     #[schemars(extend("format" = "uuid"))]
     id: String,
-    source: SourceWire,
+    source: SourceKindWire,
     repo_url: &'a str,
     file_path: &'a str,
     title: &'a str,
-    /// Its whole text, where one document is asked for.
+    /// The whole text, where a single document is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-    /// As it was given.
+    /// Metadata as it was ingested.
     #[schemars(with = "BTreeMap<String, Value>")]
     metadata: BTreeMap<&'a str, &'a RawValue>,
     #[schemars(extend("format" = "date-time"))]
@@ -77,8 +77,8 @@ pub struct DocumentReply<'a> {
 }
 
 impl<'a> DocumentReply<'a> {
-    fn new(filed: &'a StoredDocument, text: Option<&'a str>) -> Self {
-        let document = &filed.document;
+    fn new(stored: &'a StoredDocument, text: Option<&'a str>) -> Self {
+        let document = &stored.document;
         Self {
             id: document.id.to_string(),
             source: source(document.source),
@@ -87,42 +87,42 @@ impl<'a> DocumentReply<'a> {
             title: &document.title,
             text,
             metadata: metadata(&document.metadata),
-            created_at: filed.created_at.to_string(),
-            updated_at: filed.updated_at.to_string(),
-            chunk_count: filed.chunk_count,
+            created_at: stored.created_at.to_string(),
+            updated_at: stored.updated_at.to_string(),
+            chunk_count: stored.chunk_count,
         }
     }
 }
 
-/// Where a document came from.
+/// Origin of a document.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum SourceWire {
+enum SourceKindWire {
     Api,
     Folder,
     Git,
     Web,
 }
 
-fn source(source: SourceKind) -> SourceWire {
+fn source(source: SourceKind) -> SourceKindWire {
     match source {
-        SourceKind::Api => SourceWire::Api,
-        SourceKind::Folder => SourceWire::Folder,
-        SourceKind::Git => SourceWire::Git,
-        SourceKind::Web => SourceWire::Web,
+        SourceKind::Api => SourceKindWire::Api,
+        SourceKind::Folder => SourceKindWire::Folder,
+        SourceKind::Git => SourceKindWire::Git,
+        SourceKind::Web => SourceKindWire::Web,
     }
 }
 
-/// Metadata as it was given; what is no JSON after all is left out.
+/// Metadata as it was ingested; values that are not JSON are left out.
 pub(super) fn metadata(metadata: &Metadata) -> BTreeMap<&str, &RawValue> {
     let parsed = |value| serde_json::from_str::<&RawValue>(value).ok();
     metadata.iter().filter_map(|(name, value)| Some((name.as_str(), parsed(value)?))).collect()
 }
 
-/// The answer to `GET /api/documents/{id}`.
-pub fn document(filed: &StoredDocument) -> Vec<u8> {
-    json::reply(&DocumentReply::new(filed, Some(&filed.document.text)))
+/// The reply to `GET /api/documents/{id}`.
+pub fn document(stored: &StoredDocument) -> Vec<u8> {
+    json::reply(&DocumentReply::new(stored, Some(&stored.document.text)))
 }
 
 /// A page of documents, without their texts.
@@ -136,13 +136,13 @@ pub struct DocumentsReply<'a> {
     total_count: u64,
 }
 
-/// The answer to `GET /api/documents`.
+/// The reply to `GET /api/documents`.
 pub fn documents(documents: &[StoredDocument], page: &Page, total_count: u64) -> Vec<u8> {
-    let documents = documents.iter().map(|filed| DocumentReply::new(filed, None)).collect();
+    let documents = documents.iter().map(|stored| DocumentReply::new(stored, None)).collect();
     json::reply(&DocumentsReply { documents, page: page.page, page_size: page.size, total_count })
 }
 
-/// Every collection.
+/// All collections.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Collections")]
 pub struct CollectionsReply<'a> {
@@ -158,7 +158,7 @@ struct CollectionReply<'a> {
     document_count: u64,
 }
 
-/// The answer to `GET /api/documents/collections`. A collection is known by its name.
+/// The reply to `GET /api/documents/collections`. A collection's id is its name.
 pub fn collections(collections: &[(String, u64)]) -> Vec<u8> {
     json::reply(&CollectionsReply {
         collections: collections

@@ -13,26 +13,26 @@ use serde_json::Value;
 
 use crate::json;
 
-/// The collection of documents that name none.
+/// The collection of documents without one.
 const DEFAULT_COLLECTION: &str = "default";
 
-/// A name has something that is not white space and no control character, as a regular expression.
+/// Pattern of a name: at least one character that is not white space, and no control characters.
 const NAME: &str =
     r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
 
 const DOCUMENTS: RangeInclusive<usize> = 1..=1_000;
 
-/// Documents to take in.
+/// Documents to ingest.
 #[derive(Deserialize, JsonSchema)]
 pub struct IngestRequest {
     #[schemars(length(min = *DOCUMENTS.start(), max = *DOCUMENTS.end()))]
     documents: Vec<DocumentRequest>,
-    /// Where they are filed.
+    /// Collection of the documents.
     #[schemars(regex(pattern = NAME), extend("default" = DEFAULT_COLLECTION))]
     collection: Option<String>,
 }
 
-/// A document; what has the same collection, `repoUrl` and `filePath` is replaced by it.
+/// A document. It replaces a document with the same collection, `repoUrl` and `filePath`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "NewDocument")]
@@ -41,13 +41,13 @@ struct DocumentRequest {
     repo_url: String,
     #[schemars(regex(pattern = NAME), extend("examples" = ["docs/intro.md"]))]
     file_path: String,
-    /// Without it the document's own is taken: front matter, first heading or file name.
+    /// Without it the title comes from the front matter, the first heading or the file name.
     title: Option<String>,
     text: String,
     metadata: Option<BTreeMap<String, Value>>,
 }
 
-/// Reads `POST /api/documents/ingest`.
+/// Decodes `POST /api/documents/ingest`.
 pub fn decode_ingest(body: &[u8]) -> Result<Vec<RawDocument>, Rejection> {
     let request: IngestRequest = json::parse(body)?;
     let count = request.documents.len();
@@ -90,7 +90,7 @@ fn check_name(field: &str, name: &str) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// What became of documents that were brought.
+/// Result of an ingestion.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "IngestResult")]
@@ -101,23 +101,23 @@ pub struct IngestReply<'a> {
     #[schemars(with = "u64")]
     duration_ms: u128,
     ingested_document_ids: Vec<String>,
-    errors: Vec<ErrorReply<'a>>,
+    errors: Vec<IngestErrorWire<'a>>,
 }
 
-/// Why a document was not taken in.
+/// Why a document was not ingested.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "IngestError")]
-struct ErrorReply<'a> {
+struct IngestErrorWire<'a> {
     document_identifier: String,
     message: &'a str,
-    stage: StageWire,
+    stage: IngestStageWire,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum StageWire {
+enum IngestStageWire {
     Reading,
     Parsing,
     Filing,
@@ -125,7 +125,7 @@ enum StageWire {
     Indexing,
 }
 
-/// The answer to `POST /api/documents/ingest`.
+/// The reply to `POST /api/documents/ingest`.
 pub fn ingested(documents: &[Result<IngestedDocument, IngestFailure>], took: Duration) -> Vec<u8> {
     let ingested = || documents.iter().filter_map(|document| document.as_ref().ok());
     let errors: Vec<_> = documents.iter().filter_map(|document| document.as_ref().err()).collect();
@@ -139,16 +139,16 @@ pub fn ingested(documents: &[Result<IngestedDocument, IngestFailure>], took: Dur
     })
 }
 
-fn error(problem: &IngestFailure) -> ErrorReply<'_> {
-    ErrorReply {
-        document_identifier: format!("{}/{}", problem.place.repo_url, problem.place.file_path),
-        message: &problem.message,
-        stage: match problem.stage {
-            IngestStage::Reading => StageWire::Reading,
-            IngestStage::Parsing => StageWire::Parsing,
-            IngestStage::Filing => StageWire::Filing,
-            IngestStage::Embedding => StageWire::Embedding,
-            IngestStage::Indexing => StageWire::Indexing,
+fn error(failure: &IngestFailure) -> IngestErrorWire<'_> {
+    IngestErrorWire {
+        document_identifier: format!("{}/{}", failure.place.repo_url, failure.place.file_path),
+        message: &failure.message,
+        stage: match failure.stage {
+            IngestStage::Reading => IngestStageWire::Reading,
+            IngestStage::Parsing => IngestStageWire::Parsing,
+            IngestStage::Filing => IngestStageWire::Filing,
+            IngestStage::Embedding => IngestStageWire::Embedding,
+            IngestStage::Indexing => IngestStageWire::Indexing,
         },
     }
 }
@@ -157,7 +157,7 @@ fn error(problem: &IngestFailure) -> ErrorReply<'_> {
 mod tests {
     use super::*;
 
-    fn refusal(body: &str) -> String {
+    fn rejection(body: &str) -> String {
         match decode_ingest(body.as_bytes()) {
             Err(Rejection::Invalid(message)) => message,
             other => panic!("{other:?}"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_read_with_their_names_and_metadata_of_any_kind() {
+    fn documents_are_decoded_with_metadata_of_any_type() {
         let body = br#"{"documents":[{"repoUrl":"r","filePath":"a.md","text":"hi","title":" ",
             "metadata":{"team":"core","level":3,"draft":true}}]}"#;
         let [document] = &decode_ingest(body).unwrap()[..] else { panic!() };
@@ -176,22 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        let one = |fields: &str| refusal(&format!(r#"{{"documents":[{{"text":"t",{fields}}}]}}"#));
-        assert!(refusal(r#"{"documents":[]}"#).contains("must have 1 to 1000"));
+    fn a_wrong_field_is_named() {
+        let one = |fields: &str| rejection(&format!(r#"{{"documents":[{{"text":"t",{fields}}}]}}"#));
+        assert!(rejection(r#"{"documents":[]}"#).contains("must have 1 to 1000"));
         assert!(
-            refusal(r#"{"documents":[{"repoUrl":"r","filePath":"f"}]}"#).starts_with("documents[0]: missing")
+            rejection(r#"{"documents":[{"repoUrl":"r","filePath":"f"}]}"#)
+                .starts_with("documents[0]: missing")
         );
         assert!(one(r#""repoUrl":" ","filePath":"f""#).starts_with("documents[0].repoUrl is empty"));
         assert!(one(r#""repoUrl":"r","filePath":"a\nb""#).starts_with("documents[0].filePath has a control"));
         assert!(
-            refusal(r#"{"collection":"","documents":[{"repoUrl":"r","filePath":"f","text":""}]}"#)
+            rejection(r#"{"collection":"","documents":[{"repoUrl":"r","filePath":"f","text":""}]}"#)
                 .starts_with("collection is empty")
         );
     }
 
     #[test]
-    fn the_answer_counts_what_worked_and_names_what_did_not() {
+    fn the_reply_counts_documents_and_lists_errors() {
         let place = DocumentLocation {
             collection: "c".to_owned(),
             repo_url: "https://r".to_owned(),

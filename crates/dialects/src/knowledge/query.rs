@@ -15,50 +15,50 @@ use crate::{fields, filters, json};
 const K: RangeInclusive<i64> = 1..=100;
 const DEFAULT_K: i64 = 10;
 
-/// What is searched for.
+/// A search for passages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "QueryRequest")]
-pub struct RequestWire {
-    /// At most `limits.question_chars` characters.
+pub struct QueryRequest {
+    /// The search query. At most `limits.question_chars` characters.
     #[schemars(length(min = 1), regex(pattern = fields::NOT_BLANK))]
     query: String,
-    /// How many passages.
+    /// Number of passages to return.
     #[serde(default, deserialize_with = "json::integer")]
     #[schemars(range(min = *K.start(), max = *K.end()), extend("default" = DEFAULT_K))]
     k: Option<i64>,
-    /// Where passages are looked for: all fields must match, of a list one value. A `filePath` is a glob.
+    /// Restricts the search to matching documents: all fields must match, and of a list one value. A `filePath` is a glob.
     #[serde(default)]
     #[schemars(schema_with = "filters::document_schema")]
     filters: Option<BTreeMap<String, Value>>,
-    /// `text` is the whole document's instead of the passage's.
+    /// Return the whole document as `text` instead of the passage.
     #[serde(default)]
     include_full_text: Option<bool>,
-    /// Tell why each passage stands where it does.
+    /// Return the ranks and scores that placed each passage.
     explain: Option<bool>,
 }
 
-/// What is searched for, and how it is to be told.
+/// A decoded search: the query, and what the reply contains.
 #[derive(Debug, PartialEq)]
-pub struct QueryRequest {
-    /// What is searched for.
+pub struct SearchRequest {
+    /// The query.
     pub query: RetrievalQuery,
-    /// Each passage with the whole text of its document.
+    /// Reply with whole documents as texts.
     pub full_text: bool,
-    /// Each passage with why it stands where it does.
+    /// Reply with ranks and scores.
     pub explain: bool,
 }
 
-/// Reads `POST /api/query`, whose query may have so many characters.
-pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Rejection> {
-    let request: RequestWire = json::parse(body)?;
+/// Decodes `POST /api/query`. The query may have `max_chars` characters.
+pub fn decode_query(body: &[u8], max_chars: usize) -> Result<SearchRequest, Rejection> {
+    let request: QueryRequest = json::parse(body)?;
     if request.query.trim().is_empty() {
         return Err(Rejection::Invalid("query is empty: say what to look for".to_owned()));
     }
     let chars = request.query.chars().count();
-    if chars > most_chars {
+    if chars > max_chars {
         return Err(Rejection::Invalid(format!(
-            "query has {chars} characters; it may have {most_chars} (limits.question_chars)"
+            "query has {chars} characters; it may have {max_chars} (limits.question_chars)"
         )));
     }
     let k = request.k.unwrap_or(DEFAULT_K);
@@ -67,7 +67,7 @@ pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Reje
         .filter(|_| K.contains(&k))
         .ok_or_else(|| Rejection::Invalid(format!("k is {k}; it must be {} to {}", K.start(), K.end())))?;
     let filters = filters::decode(request.filters.unwrap_or_default(), &filters::DOCUMENT)?;
-    Ok(QueryRequest {
+    Ok(SearchRequest {
         query: RetrievalQuery {
             text: request.query,
             scope: SearchScope::Knowledge(filters),
@@ -79,7 +79,7 @@ pub fn decode_query(body: &[u8], most_chars: usize) -> Result<QueryRequest, Reje
     })
 }
 
-/// A passage that was found.
+/// A passage that the search found.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Hit")]
@@ -96,36 +96,38 @@ pub struct HitReply<'a> {
     line_start: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line_end: Option<u32>,
-    /// How near it is to the query: the cosine of both.
+    /// Cosine similarity of the passage and the query.
     #[schemars(range(min = 0.0, max = 1.0))]
     similarity_score: f32,
     #[schemars(with = "BTreeMap<String, Value>")]
     metadata: BTreeMap<&'a str, &'a RawValue>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    explanation: Option<Explanation>,
+    explanation: Option<ExplanationWire>,
 }
 
-/// Why a passage stands where it does: its place in each list, from 1, and its score there.
+/// Why a passage has its place: its rank in each list, from 1, and its score there.
 #[derive(Serialize, JsonSchema)]
-struct Explanation {
+struct ExplanationWire {
     #[serde(skip_serializing_if = "Option::is_none")]
-    lexical: Option<Standing>,
+    lexical: Option<RankWire>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dense: Option<Standing>,
-    fused: Standing,
+    dense: Option<RankWire>,
+    fused: RankWire,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reranked: Option<Standing>,
+    reranked: Option<RankWire>,
 }
 
+/// Rank and score in one list.
 #[derive(Serialize, JsonSchema)]
-struct Standing {
+#[schemars(rename = "Standing")]
+struct RankWire {
     /// From 1.
     rank: usize,
     score: f32,
 }
 
-/// The answer to `POST /api/query`. Each hit's document is among the documents, with its text if that is told.
-pub fn hits(hits: &[Hit], documents: &BTreeMap<DocumentId, Document>, request: &QueryRequest) -> Vec<u8> {
+/// The reply to `POST /api/query`. A hit whose document is missing in `documents` is left out.
+pub fn hits(hits: &[Hit], documents: &BTreeMap<DocumentId, Document>, request: &SearchRequest) -> Vec<u8> {
     let replies: Vec<_> = hits
         .iter()
         .filter_map(|hit| Some((hit, documents.get(&hit.passage.document)?)))
@@ -134,7 +136,7 @@ pub fn hits(hits: &[Hit], documents: &BTreeMap<DocumentId, Document>, request: &
     json::reply(&replies)
 }
 
-fn reply<'a>(hit: &'a Hit, document: &'a Document, request: &QueryRequest) -> HitReply<'a> {
+fn reply<'a>(hit: &'a Hit, document: &'a Document, request: &SearchRequest) -> HitReply<'a> {
     let passage = &hit.passage;
     HitReply {
         id: passage.chunk.to_string(),
@@ -151,18 +153,18 @@ fn reply<'a>(hit: &'a Hit, document: &'a Document, request: &QueryRequest) -> Hi
     }
 }
 
-fn explain(hit: &Hit) -> Explanation {
+fn explain(hit: &Hit) -> ExplanationWire {
     let candidate = &hit.candidate;
-    Explanation {
-        lexical: candidate.lexical.map(standing),
-        dense: candidate.dense.zip(candidate.cosine).map(standing),
-        fused: standing(hit.fused),
-        reranked: hit.reranked.map(standing),
+    ExplanationWire {
+        lexical: candidate.lexical.map(rank),
+        dense: candidate.dense.zip(candidate.cosine).map(rank),
+        fused: rank(hit.fused),
+        reranked: hit.reranked.map(rank),
     }
 }
 
-fn standing((place, score): (usize, f32)) -> Standing {
-    Standing { rank: place + 1, score }
+fn rank((position, score): (usize, f32)) -> RankWire {
+    RankWire { rank: position + 1, score }
 }
 
 #[cfg(test)]
@@ -173,13 +175,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_passage_has_no_place_in_is_left_out() {
+    fn a_list_without_the_passage_is_left_out() {
         let found_by_meaning = hit(None, Some(2), None);
-        check(&found_by_meaning, &json!({"dense": place(3, 0.5), "fused": place(2, 0.25)}));
+        check(&found_by_meaning, &json!({"dense": rank_and_score(3, 0.5), "fused": rank_and_score(2, 0.25)}));
         let found_by_words = hit(Some((0, 8.0)), None, Some((4, 0.75)));
         check(
             &found_by_words,
-            &json!({"lexical": place(1, 8.0), "fused": place(2, 0.25), "reranked": place(5, 0.75)}),
+            &json!({"lexical": rank_and_score(1, 8.0), "fused": rank_and_score(2, 0.25), "reranked": rank_and_score(5, 0.75)}),
         );
     }
 
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!(serde_json::to_value(explain(hit)).unwrap(), *expected);
     }
 
-    fn place(rank: usize, score: f32) -> Value {
+    fn rank_and_score(rank: usize, score: f32) -> Value {
         json!({"rank": rank, "score": score})
     }
 

@@ -1,4 +1,4 @@
-//! The stream of staged events. Each is one `data` line with a type, a content and the time at which it happened.
+//! Encodes a log as staged events: one `data` line each, with type, content and time.
 
 use bytes::BytesMut;
 use domain::{Event, Outcome, Stage, StageName, Step};
@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::failures::{staged_codes, told};
+use super::errors::{failure_code, failure_codes};
 use crate::{Encoder, sse};
 
 /// Encodes a log as staged events.
 #[derive(Default)]
 pub struct StagedEncoder {
-    /// What retrieval found, which is what reranking begins with.
+    /// Passages that retrieval found, with which reranking starts.
     candidates: usize,
 }
 
@@ -33,10 +33,10 @@ pub struct StagedEncoder {
 )]
 pub struct StreamEvent<'a> {
     #[serde(rename = "type")]
-    kind: Kind,
-    /// Of a token its text, of a stage how it stands, of an error what went wrong; else an empty object.
-    content: Content<'a>,
-    /// When it happened.
+    kind: EventKind,
+    /// The text of a token, the state of a stage, the message and code of an error; else an empty object.
+    content: EventContent<'a>,
+    /// When the event happened.
     #[schemars(extend("format" = "date-time"))]
     timestamp: String,
 }
@@ -44,7 +44,7 @@ pub struct StreamEvent<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum Kind {
+enum EventKind {
     RetrievalStart,
     RetrievalComplete,
     RerankingStart,
@@ -58,11 +58,11 @@ enum Kind {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-enum Content<'a> {
+enum EventContent<'a> {
     Token(&'a str),
     Error {
         message: &'a str,
-        #[schemars(schema_with = "staged_codes")]
+        #[schemars(schema_with = "failure_codes")]
         code: &'static str,
     },
     Stage(StageContent),
@@ -74,7 +74,7 @@ enum Content<'a> {
 #[schemars(inline)]
 struct StageContent {
     stage: StageWire,
-    status: Status,
+    status: StageStatusWire,
     #[serde(skip_serializing_if = "Option::is_none")]
     doc_count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,50 +94,50 @@ enum StageWire {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum Status {
+enum StageStatusWire {
     Started,
     Complete,
 }
 
 impl StagedEncoder {
-    fn stage(&mut self, stage: &Stage) -> Option<(Kind, Content<'static>)> {
+    fn stage(&mut self, stage: &Stage) -> Option<(EventKind, EventContent<'static>)> {
         let content =
             |stage, status| StageContent { stage, status, doc_count: None, candidates: None, selected: None };
         let (kind, content) = match stage {
             Stage::Began(StageName::Retrieval) => {
-                (Kind::RetrievalStart, content(StageWire::Retrieval, Status::Started))
+                (EventKind::RetrievalStart, content(StageWire::Retrieval, StageStatusWire::Started))
             }
             Stage::Ended { name: StageName::Retrieval, count, .. } => {
                 self.candidates = *count;
-                let content = content(StageWire::Retrieval, Status::Complete);
-                (Kind::RetrievalComplete, StageContent { doc_count: Some(*count), ..content })
+                let content = content(StageWire::Retrieval, StageStatusWire::Complete);
+                (EventKind::RetrievalComplete, StageContent { doc_count: Some(*count), ..content })
             }
             Stage::Began(StageName::Reranking) => {
-                let content = content(StageWire::Reranking, Status::Started);
-                (Kind::RerankingStart, StageContent { candidates: Some(self.candidates), ..content })
+                let content = content(StageWire::Reranking, StageStatusWire::Started);
+                (EventKind::RerankingStart, StageContent { candidates: Some(self.candidates), ..content })
             }
             Stage::Ended { name: StageName::Reranking, count, .. } => {
-                let content = content(StageWire::Reranking, Status::Complete);
-                (Kind::RerankingComplete, StageContent { selected: Some(*count), ..content })
+                let content = content(StageWire::Reranking, StageStatusWire::Complete);
+                (EventKind::RerankingComplete, StageContent { selected: Some(*count), ..content })
             }
-            // Only whoever looks at the session sees that a follow-up is rewritten: there is no event for it.
+            // The dialect has no event for rewriting; `GET /chat/stream/{session_id}` shows it as `classifying`.
             Stage::Began(StageName::Rewriting) | Stage::Ended { name: StageName::Rewriting, .. } => {
                 return None;
             }
         };
-        Some((kind, Content::Stage(content)))
+        Some((kind, EventContent::Stage(content)))
     }
 }
 
 impl Encoder for StagedEncoder {
     fn encode(&mut self, event: &Event, out: &mut BytesMut) {
-        let told = match &event.step {
+        let encoded = match &event.step {
             Step::Stage(stage) => self.stage(stage),
-            Step::Text(text) => Some((Kind::Token, Content::Token(text))),
+            Step::Text(text) => Some((EventKind::Token, EventContent::Token(text))),
             Step::Ended(ended) => Some(end(&ended.outcome)),
             _ => None,
         };
-        if let Some((kind, content)) = told {
+        if let Some((kind, content)) = encoded {
             sse::data(&StreamEvent { kind, content, timestamp: event.at.to_string() }, out);
         }
     }
@@ -147,13 +147,14 @@ impl Encoder for StagedEncoder {
     }
 }
 
-fn end(outcome: &Outcome) -> (Kind, Content<'_>) {
+fn end(outcome: &Outcome) -> (EventKind, EventContent<'_>) {
     match outcome {
-        Outcome::Done(_) => (Kind::Done, Content::Nothing {}),
-        Outcome::Cancelled => (Kind::Cancelled, Content::Nothing {}),
-        Outcome::Failed(failure) => {
-            (Kind::Error, Content::Error { message: &failure.message, code: told(failure.kind).staged })
-        }
+        Outcome::Done(_) => (EventKind::Done, EventContent::Nothing {}),
+        Outcome::Cancelled => (EventKind::Cancelled, EventContent::Nothing {}),
+        Outcome::Failed(failure) => (
+            EventKind::Error,
+            EventContent::Error { message: &failure.message, code: failure_code(failure.kind) },
+        ),
     }
 }
 
@@ -162,16 +163,16 @@ mod tests {
     use domain::{Event, Failure, FailureKind, FinishReason};
 
     use super::*;
-    use crate::logs::{encode, ended, log, stage_began, stage_ended, text};
+    use crate::fixture::{encode, ended, log, stage_began, stage_ended, text};
 
     fn events(steps: Vec<(i64, Step)>) -> Vec<String> {
-        let told = encode(&log(steps), StagedEncoder::default());
+        let stream = encode(&log(steps), StagedEncoder::default());
         let blocks =
-            told.split_terminator("\n\n").map(|block| block.strip_prefix("data: ").unwrap().to_owned());
+            stream.split_terminator("\n\n").map(|block| block.strip_prefix("data: ").unwrap().to_owned());
         blocks.inspect(|block| assert!(!block.contains('\n'), "{block}")).collect()
     }
 
-    /// The stages of a search that finds 5 and keeps 3, at the times of the format's first example.
+    /// The stages of a search that finds 5 passages and keeps 3, at the times of the format's first example.
     fn stages() -> Vec<(i64, Step)> {
         vec![
             (0, stage_began(StageName::Retrieval)),
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_and_a_failure_are_told_at_the_end() {
+    fn a_cancel_or_failure_is_the_last_event() {
         let cancelled = r#"{"type":"cancelled","content":{},"timestamp":"2026-02-02T02:40:00.500Z"}"#;
         assert_eq!(events(vec![(500_000, ended(Outcome::Cancelled))]), [cancelled]);
         let failed = Outcome::Failed(Failure::new(FailureKind::Retrieval, "Failed to retrieve documents"));
@@ -229,10 +230,10 @@ mod tests {
             (Interrupted, "INTERRUPTED"),
             (Internal, "INTERNAL_ERROR"),
         ] {
-            let told = events(vec![(0, ended(Outcome::Failed(Failure::new(kind, "why"))))]);
+            let encoded = events(vec![(0, ended(Outcome::Failed(Failure::new(kind, "why"))))]);
             assert!(
-                told[0].contains(&format!(r#""content":{{"message":"why","code":"{code}"}}"#)),
-                "{told:?}"
+                encoded[0].contains(&format!(r#""content":{{"message":"why","code":"{code}"}}"#)),
+                "{encoded:?}"
             );
         }
     }
@@ -240,12 +241,12 @@ mod tests {
     #[test]
     fn timestamp_format() {
         let log: Vec<Event> = log(vec![(1_234_567, text("a"))]);
-        let told = encode(&log, StagedEncoder::default());
-        assert!(told.contains(r#""timestamp":"2026-02-02T02:40:01.234Z""#), "{told}");
+        let stream = encode(&log, StagedEncoder::default());
+        assert!(stream.contains(r#""timestamp":"2026-02-02T02:40:01.234Z""#), "{stream}");
     }
 
     #[test]
-    fn rewriting_a_follow_up_is_no_event() {
+    fn rewriting_has_no_event() {
         let rewriting = [stage_began(StageName::Rewriting), stage_ended(StageName::Rewriting, 1)];
         assert!(events(rewriting.map(|step| (0, step)).to_vec()).is_empty());
         assert!(events(vec![(0, Step::Rewritten("q".into()))]).is_empty());

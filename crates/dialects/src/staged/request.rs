@@ -27,7 +27,7 @@ pub struct StreamRequest {
     session_id: String,
 }
 
-/// Reads this dialect's `POST /chat/stream`.
+/// Decodes this dialect's `POST /chat/stream`.
 pub fn decode(body: &[u8], trace: TraceId) -> Result<Ask, Rejection> {
     let request: StreamRequest = json::parse(body)?;
     let text = fields::question("message", request.message, MESSAGE_CHARS)?;

@@ -1,24 +1,24 @@
-//! A stream as it stands while it runs, for whoever asks beside it.
+//! The state of a running stream, for `GET /chat/stream/{session_id}`.
 
 use domain::{Event, Outcome, Stage, StageName, Step, Text, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Rejected, json};
+use crate::json;
 
-/// Folds the log of a running prompt into how it stands.
-pub struct Session {
+/// Folds the log of a running prompt into its state.
+pub struct StreamingSession {
     session_id: String,
-    status: Status,
+    status: StreamStatusWire,
     tokens: Vec<Text>,
     stage: Option<StageWire>,
     started_at: Timestamp,
     error: Option<String>,
 }
 
-/// How the running stream of a session stands. What has no value is told as null, as the format's own example does.
+/// State of the running stream of a session. Fields without a value are null.
 #[derive(Serialize, JsonSchema)]
-#[schemars(example = serde_json::json!({
+#[schemars(rename = "StreamingSession", example = serde_json::json!({
     "session_id": "550e8400-e29b-41d4-a716-446655440000",
     "status": "active",
     "accumulated_tokens": ["Aripiprazole", " is", " an"],
@@ -27,12 +27,12 @@ pub struct Session {
     "token_count": 3,
     "error_message": null
 }))]
-pub struct StreamingSession<'a> {
+pub struct StreamingSessionReply<'a> {
     /// Unique session identifier (UUID)
     #[schemars(regex(pattern = "^[a-f0-9-]{36}$"))]
     session_id: &'a str,
     /// Current streaming status
-    status: Status,
+    status: StreamStatusWire,
     /// Tokens received so far
     accumulated_tokens: Vec<&'a str>,
     /// Current processing stage
@@ -48,7 +48,7 @@ pub struct StreamingSession<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum Status {
+enum StreamStatusWire {
     Active,
     Cancelled,
     Completed,
@@ -65,13 +65,13 @@ enum StageWire {
     Generation,
 }
 
-impl Session {
-    /// A stream of which nothing is known yet.
-    #[expect(clippy::new_without_default, reason = "a session has no usual state, only a first one")]
+impl StreamingSession {
+    /// The state before the first event.
+    #[expect(clippy::new_without_default, reason = "a fold has no default state, only a first one")]
     pub fn new() -> Self {
         Self {
             session_id: String::new(),
-            status: Status::Active,
+            status: StreamStatusWire::Active,
             tokens: Vec::new(),
             stage: None,
             started_at: Timestamp::from_micros(0),
@@ -79,14 +79,14 @@ impl Session {
         }
     }
 
-    /// Takes the next event of the log.
-    pub fn take(&mut self, event: &Event) {
+    /// Adds the next event of the log.
+    pub fn push(&mut self, event: &Event) {
         match &event.step {
             Step::Accepted(accepted) => {
                 self.session_id = accepted.session.to_string();
                 self.started_at = event.at;
             }
-            Step::Stage(stage) => self.take_stage(stage),
+            Step::Stage(stage) => self.push_stage(stage),
             Step::Passages(_) | Step::Started(_) | Step::Reasoning(_) => {
                 self.stage = Some(StageWire::Generation);
             }
@@ -99,8 +99,8 @@ impl Session {
         }
     }
 
-    /// Between two stages the one before is the current one, until it is known which one follows.
-    fn take_stage(&mut self, stage: &Stage) {
+    /// Between two stages the previous one is current, until it is known which one follows.
+    fn push_stage(&mut self, stage: &Stage) {
         self.stage = Some(match stage {
             Stage::Began(StageName::Rewriting) | Stage::Ended { name: StageName::Rewriting, .. } => {
                 StageWire::Classifying
@@ -117,23 +117,23 @@ impl Session {
     fn end(&mut self, outcome: &Outcome) {
         self.stage = None;
         self.status = match outcome {
-            Outcome::Done(_) => Status::Completed,
-            Outcome::Cancelled => Status::Cancelled,
+            Outcome::Done(_) => StreamStatusWire::Completed,
+            Outcome::Cancelled => StreamStatusWire::Cancelled,
             Outcome::Failed(failure) => {
                 self.error = Some(failure.message.clone());
-                Status::Error
+                StreamStatusWire::Error
             }
         };
     }
 
-    /// Whether it still runs.
+    /// Whether the prompt still runs.
     pub fn is_active(&self) -> bool {
-        self.status == Status::Active
+        self.status == StreamStatusWire::Active
     }
 
-    /// The answer to `GET /chat/stream/{session_id}`.
+    /// The reply to `GET /chat/stream/{session_id}`.
     pub fn reply(&self) -> Vec<u8> {
-        json::reply(&StreamingSession {
+        json::reply(&StreamingSessionReply {
             session_id: &self.session_id,
             status: self.status,
             accumulated_tokens: self.tokens.iter().map(|text| &**text).collect(),
@@ -145,15 +145,10 @@ impl Session {
     }
 }
 
-/// There is no stream in the session.
-pub fn nothing_runs() -> Rejected {
-    Rejected::new(404, "not_found", "no stream runs in this session")
-}
-
-/// Whether streams are begun.
+/// Health of the endpoint: whether it accepts new streams.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StreamHealth")]
-pub struct Health {
+pub struct HealthReply {
     status: HealthStatus,
     endpoint: &'static str,
     version: &'static str,
@@ -167,16 +162,16 @@ enum HealthStatus {
     Unhealthy,
 }
 
-/// The answer to `GET /chat/stream/health`.
+/// The reply to `GET /chat/stream/health`.
 pub fn health(takes_prompts: bool) -> Vec<u8> {
-    json::reply(&Health {
+    json::reply(&HealthReply {
         status: if takes_prompts { HealthStatus::Healthy } else { HealthStatus::Unhealthy },
         endpoint: "/chat/stream",
         version: env!("CARGO_PKG_VERSION"),
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a double has the microseconds of the next centuries")]
+#[expect(clippy::cast_precision_loss, reason = "a double holds the microseconds of the next centuries")]
 fn seconds(time: Timestamp) -> f64 {
     time.micros() as f64 / 1e6
 }
@@ -187,16 +182,16 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::logs::{SESSION, ended, log, model, stage_began, stage_ended, text};
+    use crate::fixture::{SESSION, ended, log, model, stage_began, stage_ended, text};
 
-    fn standing(steps: Vec<Step>) -> Value {
-        let mut session = Session::new();
-        log((0..).zip(steps).collect()).iter().for_each(|event| session.take(event));
+    fn state(steps: Vec<Step>) -> Value {
+        let mut session = StreamingSession::new();
+        log((0..).zip(steps).collect()).iter().for_each(|event| session.push(event));
         serde_json::from_slice(&session.reply()).unwrap()
     }
 
     #[test]
-    fn a_stream_begins_with_nothing() {
+    fn a_stream_starts_active_and_empty() {
         let expected = json!({
             "session_id": SESSION,
             "status": "active",
@@ -206,7 +201,7 @@ mod tests {
             "token_count": 0,
             "error_message": null,
         });
-        assert_eq!(standing(vec![]), expected);
+        assert_eq!(state(vec![]), expected);
     }
 
     #[test]
@@ -217,8 +212,8 @@ mod tests {
             (Outcome::Cancelled, "cancelled", Value::Null),
             (failed, "error", json!("it broke off")),
         ] {
-            assert_eq!(standing(vec![text("a")])["status"], "active");
-            let ended = standing(vec![text("a"), ended(outcome)]);
+            assert_eq!(state(vec![text("a")])["status"], "active");
+            let ended = state(vec![text("a"), ended(outcome)]);
             assert_eq!((&ended["status"], &ended["error_message"]), (&json!(status), &message));
             assert_eq!((&ended["current_stage"], &ended["token_count"]), (&Value::Null, &json!(1)));
         }
@@ -228,9 +223,9 @@ mod tests {
     fn token_accumulation() {
         let tokens = ["Aripiprazole", " is", " an", " is"];
         for count in 0..=tokens.len() {
-            let told = standing(tokens[..count].iter().map(|token| text(token)).collect());
+            let state = state(tokens[..count].iter().map(|token| text(token)).collect());
             assert_eq!(
-                (&told["accumulated_tokens"], &told["token_count"]),
+                (&state["accumulated_tokens"], &state["token_count"]),
                 (&json!(tokens[..count]), &json!(count))
             );
         }
@@ -250,11 +245,11 @@ mod tests {
             (text("a"), "generation"),
         ];
         for count in 1..=steps.len() {
-            let told = standing(steps[..count].iter().map(|(step, _)| step.clone()).collect());
-            assert_eq!(told["current_stage"], steps[count - 1].1, "{count}");
+            let state = state(steps[..count].iter().map(|(step, _)| step.clone()).collect());
+            assert_eq!(state["current_stage"], steps[count - 1].1, "{count}");
         }
         let when_nothing_found =
             vec![stage_began(StageName::Retrieval), stage_ended(StageName::Retrieval, 0)];
-        assert_eq!(standing(when_nothing_found)["current_stage"], "generation");
+        assert_eq!(state(when_nothing_found)["current_stage"], "generation");
     }
 }

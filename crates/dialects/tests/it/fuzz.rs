@@ -1,7 +1,7 @@
-//! Requests of every dialect, nearly right: each is understood, or refused with a status of the client's.
+//! Nearly right requests of every dialect: each is decoded, or rejected with a 4xx status.
 
 use dialects::generation::{self, Encoding};
-use dialects::{Words, chat, chat_stream, history, knowledge, staged};
+use dialects::{ErrorFormat, chat, chat_stream, history, knowledge, staged};
 use domain::{Rejection, SessionId, Timestamp, TraceId};
 use testing::{fuzz, fuzz_text};
 
@@ -30,15 +30,15 @@ const WORDS: [&str; 20] = [
     "\"metadata.x\":1,",
 ];
 
-/// What was refused is the client's fault, in the words of every dialect, and is told shortly.
+/// Checks that a rejection is a 4xx in every format, with a message that is not empty and not long.
 fn check<T>(decoded: Result<T, Rejection>) {
     let Err(rejection) = decoded else { return };
-    for words in [Words::Generation, Words::Chat] {
-        let rejected = words.rejected(&rejection);
-        assert!((400..500).contains(&rejected.status), "{rejection:?}: {}", rejected.status);
-        let body = words.body(&rejected, TraceId::random());
-        let body: serde_json::Value = serde_json::from_slice(&body).expect("a refusal is JSON");
-        let message = body["message"].as_str().expect("it says why");
+    for format in [ErrorFormat::Generation, ErrorFormat::Chat] {
+        let reply = format.rejected(&rejection);
+        assert!((400..500).contains(&reply.status), "{rejection:?}: {}", reply.status);
+        let body = format.body(&reply, TraceId::random());
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("an error body is JSON");
+        let message = body["message"].as_str().expect("an error body has a message");
         assert!((1..=1_000).contains(&message.chars().count()), "{message}");
     }
 }

@@ -9,7 +9,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use dialects::Rejected;
+use dialects::ErrorReply;
 
 use crate::api_error::ApiError;
 
@@ -26,8 +26,8 @@ pub(super) async fn require_loopback_name(request: Request, next: Next) -> Respo
     }
 }
 
-pub(super) fn misdirected(message: impl Into<String>) -> Rejected {
-    Rejected::new(421, "misdirected_request", message)
+pub(super) fn misdirected(message: impl Into<String>) -> ErrorReply {
+    ErrorReply::new(421, "misdirected_request", message)
 }
 
 /// The host that a request addresses, without its port.

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use dialects::Rejected;
+use dialects::ErrorReply;
 use futures::FutureExt;
 use tracing::{Instrument, error_span};
 
@@ -21,6 +21,6 @@ pub(super) async fn catch_panic(request: Request, next: Next) -> Response {
         .unwrap_or_else(|_| ApiError::from(internal_error()).into_response())
 }
 
-pub(super) fn internal_error() -> Rejected {
-    Rejected::new(500, "internal_error", "something is broken on our side; the log has this trace id")
+pub(super) fn internal_error() -> ErrorReply {
+    ErrorReply::new(500, "internal_error", "something is broken on our side; the log has this trace id")
 }

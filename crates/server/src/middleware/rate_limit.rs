@@ -9,7 +9,7 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use dialects::Rejected;
+use dialects::ErrorReply;
 
 use crate::api_error::ApiError;
 use crate::app::AppState;
@@ -57,8 +57,8 @@ pub(super) async fn enforce(request: Request, next: Next) -> Response {
     }
 }
 
-pub(super) fn rate_limited(message: impl Into<String>, wait: Duration) -> Rejected {
-    Rejected { retry_after: Some(wait), ..Rejected::new(429, "rate_limited", message) }
+pub(super) fn rate_limited(message: impl Into<String>, wait: Duration) -> ErrorReply {
+    ErrorReply { retry_after: Some(wait), ..ErrorReply::new(429, "rate_limited", message) }
 }
 
 /// Whole seconds, rounded up.

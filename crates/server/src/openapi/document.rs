@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dialects::{Words, chat, generation};
+use dialects::{ErrorFormat, chat, generation};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
@@ -125,12 +125,12 @@ impl Document {
     }
 
     /// A reference to the response of these errors, which many operations share.
-    fn error_response(&mut self, words: Words, status: u16, error: &ErrorDoc) -> Value {
+    fn error_response(&mut self, words: ErrorFormat, status: u16, error: &ErrorDoc) -> Value {
         let (prefix, schema): (_, SchemaFn) = match words {
-            Words::Generation => {
+            ErrorFormat::Generation => {
                 ("generation", SchemaGenerator::subschema_for::<generation::wire::ErrorBody<'_>>)
             }
-            Words::Chat => ("chat", SchemaGenerator::subschema_for::<chat::wire::ErrorBody<'_>>),
+            ErrorFormat::Chat => ("chat", SchemaGenerator::subschema_for::<chat::wire::ErrorBody<'_>>),
         };
         let codes: Vec<_> = error.messages.keys().copied().collect();
         let name = format!("{prefix}-{status}-{}", codes.join("-"));

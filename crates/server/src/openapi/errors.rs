@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dialects::Words;
+use dialects::ErrorFormat;
 use domain::{PromptId, Rejection};
 
 use crate::api_error::ApiError;
@@ -20,7 +20,7 @@ pub(super) struct ErrorDoc {
 
 /// Errors by status, as a dialect renders them.
 pub(super) fn by_status<'a>(
-    words: Words,
+    words: ErrorFormat,
     errors: impl IntoIterator<Item = &'a ApiError>,
 ) -> BTreeMap<u16, ErrorDoc> {
     let mut statuses: BTreeMap<u16, ErrorDoc> = BTreeMap::new();

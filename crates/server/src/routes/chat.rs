@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Routes {
                     ),
                 )
                 .errors([invalid(), in_flight(), overloaded(), stopping(), storage()])
-                .errors(chat::failures()),
+                .errors(chat::late_errors()),
         )
         .post(
             "/chat/stream",
@@ -48,10 +48,10 @@ pub(crate) fn routes() -> Routes {
                      line. A failure after the stream has begun is its last event. A client that disconnects cancels \
                      the prompt.",
                 )
-                .body::<chat_stream::Request>()
+                .body::<chat_stream::ChatStreamRequest>()
                 .response(
                     200,
-                    StreamDoc::data_only_events::<chat_stream::Told<'_>>("The events.")
+                    StreamDoc::data_only_events::<chat_stream::ChatStreamEvent<'_>>("The events.")
                         .link("conversation", "conversation", &[("session_id", "$response.header.X-Session-Id")])
                         .link("session", "streamingSession", &[("session_id", "$response.header.X-Session-Id")]),
                 )
@@ -77,9 +77,9 @@ async fn answer(
 ) -> Result<Response, ApiError> {
     let ask = chat::decode(&body, app.engine.new_session_id(), trace)?;
     let mut reader = app.engine.submit(&Principal::local(), ask).await?;
-    let mut answer = chat::Answer::new();
+    let mut answer = chat::AnswerBuilder::new();
     while let Some(batch) = poll_fn(|cx| reader.poll_next(cx)).await {
-        batch.iter().for_each(|event| answer.take(event));
+        batch.iter().for_each(|event| answer.push(event));
     }
     let response = match answer.finish() {
         Ok(reply) => json_response(StatusCode::OK, reply),

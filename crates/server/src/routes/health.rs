@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use dialects::health::{self, OneWord, Overall, Ready, Report};
+use dialects::health::{self, HealthReport, OverallHealth, ReadyReply, StatusReply};
 
 use super::json_response;
 use crate::app::AppState;
@@ -15,29 +15,29 @@ pub(crate) fn routes() -> Routes {
             "/health",
             all,
             Operation::new("health", "Checks every dependency")
-                .response(200, ResponseDoc::json::<Report<'_>>("Prompts are answered."))
-                .response(503, ResponseDoc::json::<Report<'_>>("Prompts are not answered.")),
+                .response(200, ResponseDoc::json::<HealthReport<'_>>("Prompts are answered."))
+                .response(503, ResponseDoc::json::<HealthReport<'_>>("Prompts are not answered.")),
         )
         .get(
             "/health/live",
             live,
             Operation::new("live", "Checks that the process is alive")
-                .response(200, ResponseDoc::json::<OneWord>("It is alive.")),
+                .response(200, ResponseDoc::json::<StatusReply>("It is alive.")),
         )
         .get(
             "/health/ready",
             ready,
             Operation::new("ready", "Checks whether new prompts are accepted")
-                .response(200, ResponseDoc::json::<Ready<'_>>("They are accepted."))
-                .response(503, ResponseDoc::json::<OneWord>("The server is stopping.")),
+                .response(200, ResponseDoc::json::<ReadyReply<'_>>("They are accepted."))
+                .response(503, ResponseDoc::json::<StatusReply>("The server is stopping.")),
         )
 }
 
 async fn all(State(app): State<AppState>) -> Response {
     let (overall, parts) = app.health_checks.check_all(&app.engine).await;
     let status = match overall {
-        Overall::Healthy | Overall::Degraded => StatusCode::OK,
-        Overall::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
+        OverallHealth::Healthy | OverallHealth::Degraded => StatusCode::OK,
+        OverallHealth::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
     };
     json_response(status, health::report(overall, &parts, app.engine.now()))
 }

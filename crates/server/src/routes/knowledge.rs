@@ -7,10 +7,10 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use dialects::knowledge::wire::{
-    CollectionsReply, DocumentReply, DocumentsReply, HitReply, IngestReply, IngestRequest, RequestWire,
+    CollectionsReply, DocumentReply, DocumentsReply, HitReply, IngestReply, IngestRequest, QueryRequest,
 };
-use dialects::knowledge::{self, QueryRequest};
-use dialects::{Rejected, failure_meaning};
+use dialects::knowledge::{self, SearchRequest};
+use dialects::{ErrorReply, failure_meaning};
 use domain::{Document, DocumentId, Failure, FailureKind, Hit, Principal, Rejection};
 use serde_json::json as schema;
 
@@ -62,7 +62,7 @@ pub(crate) fn routes() -> Routes {
             document,
             Operation::new("document", "Shows a document with its text")
                 .response(200, ResponseDoc::json::<DocumentReply<'_>>("The document."))
-                .errors([knowledge::no_such_document()])
+                .errors([knowledge::document_not_found()])
                 .errors([storage()]),
         )
         .delete(
@@ -70,14 +70,14 @@ pub(crate) fn routes() -> Routes {
             remove,
             Operation::new("removeDocument", "Removes a document")
                 .response(204, ResponseDoc::empty("The document was removed."))
-                .errors([knowledge::no_such_document()])
+                .errors([knowledge::document_not_found()])
                 .errors([storage()]),
         )
         .post(
             "/api/query",
             query,
             Operation::new("query", "Retrieves passages without generating an answer")
-                .body::<RequestWire>()
+                .body::<QueryRequest>()
                 .response(200, ResponseDoc::json::<Vec<HitReply<'_>>>("The passages, best first."))
                 .errors([invalid(), storage()])
                 .errors([FailureKind::Retrieval, FailureKind::Overloaded].map(retrieval_error)),
@@ -85,8 +85,8 @@ pub(crate) fn routes() -> Routes {
 }
 
 /// The error of a failed retrieval, for the description.
-fn retrieval_error(kind: FailureKind) -> Rejected {
-    knowledge::not_retrieved(Failure::new(kind, failure_meaning(kind)))
+fn retrieval_error(kind: FailureKind) -> ErrorReply {
+    knowledge::search_failed(Failure::new(kind, failure_meaning(kind)))
 }
 
 async fn ingest(
@@ -112,14 +112,14 @@ async fn documents(State(app): State<AppState>, RawQuery(query): RawQuery) -> Re
 }
 
 async fn document(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
-    let unknown = || ApiError::from(knowledge::no_such_document());
+    let unknown = || ApiError::from(knowledge::document_not_found());
     let id: DocumentId = parse_id(id).ok_or_else(unknown)?;
     let found = app.catalog.document(&Principal::local(), id).await?;
     Ok(json_response(StatusCode::OK, knowledge::document(&found.ok_or_else(unknown)?)))
 }
 
 async fn remove(State(app): State<AppState>, id: PathId) -> Result<StatusCode, ApiError> {
-    let unknown = || ApiError::from(knowledge::no_such_document());
+    let unknown = || ApiError::from(knowledge::document_not_found());
     let id: DocumentId = parse_id(id).ok_or_else(unknown)?;
     match app.catalog.remove(&Principal::local(), &[id]).await? {
         0 => Err(unknown()),
@@ -136,7 +136,7 @@ async fn query(State(app): State<AppState>, JsonBody(body): JsonBody) -> Result<
     let request = knowledge::decode_query(&body, app.settings.question_chars)?;
     let measure = |stage| app.engine.record_stage(&stage);
     let found = app.retriever.retrieve(&Principal::local(), request.query.clone(), &measure).await;
-    let found = found.map_err(knowledge::not_retrieved)?;
+    let found = found.map_err(knowledge::search_failed)?;
     let documents = documents_of(&app, &found.passages, &request).await?;
     Ok(json_response(StatusCode::OK, knowledge::hits(&found.passages, &documents, &request)))
 }
@@ -147,7 +147,7 @@ async fn query(State(app): State<AppState>, JsonBody(body): JsonBody) -> Result<
 async fn documents_of(
     app: &AppState,
     hits: &[Hit],
-    request: &QueryRequest,
+    request: &SearchRequest,
 ) -> Result<BTreeMap<DocumentId, Document>, Rejection> {
     let who = Principal::local();
     let mut documents = BTreeMap::new();

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use dialects::staged::wire::{Health, StreamingSession};
+use dialects::staged::wire::{HealthReply, StreamingSessionReply};
 use dialects::{chat, staged};
 use domain::Principal;
 use futures::FutureExt;
@@ -22,16 +22,16 @@ pub(crate) fn routes() -> Routes {
             "/chat/stream/health",
             health,
             Operation::new("chatStreamHealth", "Checks whether new streams are accepted")
-                .response(200, ResponseDoc::json::<Health>("They are accepted."))
-                .response(503, ResponseDoc::json::<Health>("The server is stopping.")),
+                .response(200, ResponseDoc::json::<HealthReply>("They are accepted."))
+                .response(503, ResponseDoc::json::<HealthReply>("The server is stopping.")),
         )
         .get(
             "/chat/stream/{session_id}",
             session,
             Operation::new("streamingSession", "Shows the running stream of a session")
-                .response(200, ResponseDoc::json::<StreamingSession<'_>>("The state of the stream."))
+                .response(200, ResponseDoc::json::<StreamingSessionReply<'_>>("The state of the stream."))
                 .errors(chat::session_in_path(None).err())
-                .errors([staged::nothing_runs()])
+                .errors([staged::no_running_stream()])
                 .errors([no_session(), storage()]),
         )
 }
@@ -46,18 +46,18 @@ async fn health(State(app): State<AppState>) -> Response {
 async fn session(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
     let who = Principal::local();
     let session = app.engine.session(&who, chat::session_in_path(path_text(&id))?).await?;
-    let prompt = session.running.ok_or_else(staged::nothing_runs)?;
+    let prompt = session.running.ok_or_else(staged::no_running_stream)?;
     let mut reader = app.engine.observe(&who, prompt).await?;
-    let mut session = staged::Session::new();
+    let mut session = staged::StreamingSession::new();
     // The first batch of a prompt that was just claimed is still being written: wait for it.
     let mut next = poll_fn(|cx| reader.poll_next(cx)).await;
     while let Some(batch) = next {
-        batch.iter().for_each(|event| session.take(event));
+        batch.iter().for_each(|event| session.push(event));
         next = poll_fn(|cx| reader.poll_next(cx)).now_or_never().flatten();
     }
     // The prompt may have ended since the session was read.
     if !session.is_active() {
-        return Err(staged::nothing_runs().into());
+        return Err(staged::no_running_stream().into());
     }
     Ok(json_response(StatusCode::OK, session.reply()))
 }

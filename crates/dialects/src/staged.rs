@@ -1,17 +1,19 @@
 //! The staged dialect: every stage on the way to an answer as an event of its own. It shares the chat dialect's path and
-//! its refusals.
+//! its replies to rejected requests.
 
 mod encoder;
+mod errors;
 mod request;
 mod session;
 
 pub use encoder::StagedEncoder;
+pub use errors::no_running_stream;
 pub use request::decode;
-pub use session::{Session, health, nothing_runs};
+pub use session::{StreamingSession, health};
 
-/// What goes over the wire, for those who describe it.
+/// The wire structs, for the API description.
 pub mod wire {
     pub use super::encoder::StreamEvent;
     pub use super::request::StreamRequest;
-    pub use super::session::{Health, StreamingSession};
+    pub use super::session::{HealthReply, StreamingSessionReply};
 }

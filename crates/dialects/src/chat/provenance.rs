@@ -1,4 +1,4 @@
-//! What an answer came from: the part of a log that both of this dialect's answers tell beside the text.
+//! The provenance of an answer: what the whole and the streamed answer of this dialect report beside the text.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use domain::{Event, ModelId, RetrievedPassages, SearchScope, Step, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::source::{Source, sources};
+use super::source::{SourceWire, sources};
 
-/// Where passages were looked for, what was found, who answered and since when.
-pub(super) struct Basis {
-    pub(super) mode: Mode,
+/// Folds a log into the search scope, the passages, the model and the start of the answer.
+pub(super) struct Provenance {
+    pub(super) mode: ModeWire,
     passages: RetrievedPassages,
     model: Option<ModelId>,
     accepted_at: Timestamp,
 }
 
-impl Basis {
+impl Provenance {
     pub(super) fn new() -> Self {
         Self {
             mode: mode(&SearchScope::default()),
@@ -26,7 +26,7 @@ impl Basis {
         }
     }
 
-    pub(super) fn take(&mut self, event: &Event) {
+    pub(super) fn push(&mut self, event: &Event) {
         match &event.step {
             Step::Accepted(accepted) => {
                 self.mode = mode(&accepted.question.scope);
@@ -39,14 +39,14 @@ impl Basis {
         }
     }
 
-    /// The passages that were in the prompt.
-    pub(super) fn sources(&self) -> Vec<Source> {
+    /// The passages in the prompt.
+    pub(super) fn sources(&self) -> Vec<SourceWire> {
         sources(&self.passages.in_prompt)
     }
 
-    /// About the answer, if it came to its end then.
-    pub(super) fn metadata(&self, ended_at: Timestamp) -> Metadata<'_> {
-        Metadata {
+    /// The metadata of an answer that ended at this time.
+    pub(super) fn metadata(&self, ended_at: Timestamp) -> AnswerMetadataWire<'_> {
+        AnswerMetadataWire {
             query_time_ms: millis(ended_at.since(self.accepted_at)),
             chunks_retrieved: self.passages.found,
             model: self.model.as_ref().map_or("", |model| &*model.model),
@@ -54,10 +54,10 @@ impl Basis {
     }
 }
 
-/// About an answer, beside its words and sources.
+/// Metadata of an answer.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ResponseMetadata")]
-pub(crate) struct Metadata<'a> {
+pub(crate) struct AnswerMetadataWire<'a> {
     /// Total response time in milliseconds
     query_time_ms: f64,
     /// Number of chunks considered
@@ -69,20 +69,20 @@ pub(crate) struct Metadata<'a> {
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(super) enum Mode {
+pub(super) enum ModeWire {
     General,
     SelectedText,
 }
 
-/// What a scope is called.
-pub(super) fn mode(scope: &SearchScope) -> Mode {
+/// The mode of a search scope.
+pub(super) fn mode(scope: &SearchScope) -> ModeWire {
     match scope {
-        SearchScope::Knowledge(_) => Mode::General,
-        SearchScope::Selection(_) => Mode::SelectedText,
+        SearchScope::Knowledge(_) => ModeWire::General,
+        SearchScope::Selection(_) => ModeWire::SelectedText,
     }
 }
 
-/// Whole microseconds, so that no digit is made up.
+/// Milliseconds with whole microseconds, which are exact.
 #[expect(clippy::cast_precision_loss, reason = "a double has the microseconds of centuries")]
 fn millis(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3

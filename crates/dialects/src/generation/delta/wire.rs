@@ -1,16 +1,16 @@
-//! The shape of a delta.
+//! The wire structs of a delta.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::super::source::Source;
-use crate::failures::delta_codes;
+use crate::generation::errors::FailureWire;
+use crate::generation::source::SourceWire;
 
-/// The prompt of the examples.
+/// The prompt id of the examples.
 const EXAMPLE: &str = "0190a0b0-0000-7000-8000-000000000001";
 
-/// A single streaming token delta event emitted to clients. A prompt has tokens, then one `done` or `error`.
+/// A single streaming token delta event emitted to clients. A prompt has `token` deltas, then one `done` or `error`.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(
@@ -28,29 +28,29 @@ pub struct Delta<'a> {
     #[schemars(extend("format" = "uuid"))]
     pub(super) prompt_id: &'a str,
     #[serde(rename = "type")]
-    pub(super) kind: Kind,
-    /// Monotonic sequence number (0-based), without a gap over all deltas of a prompt.
+    pub(super) kind: DeltaKind,
+    /// Monotonic sequence number (0-based), without gaps over all deltas of a prompt.
     pub(super) seq: u64,
-    /// Token delta text; only a token has one, and it is not empty.
+    /// Token delta text, never empty. Only `token` deltas have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub(super) text: Option<&'a str>,
-    pub(super) role: Role,
-    /// Of `done` how the answer came about, of `error` what went wrong.
+    pub(super) role: DeltaRole,
+    /// Of `done` the facts about the answer, of `error` what went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) metadata: Option<Metadata<'a>>,
+    pub(super) metadata: Option<DeltaMetadata<'a>>,
 }
 
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(super) enum Kind {
+pub(super) enum DeltaKind {
     Token,
     Done,
     Error,
 }
 
-impl Kind {
+impl DeltaKind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Token => "token",
@@ -63,7 +63,7 @@ impl Kind {
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(super) enum Role {
+pub(super) enum DeltaRole {
     Assistant,
     System,
 }
@@ -71,34 +71,42 @@ pub(super) enum Role {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-pub(super) enum Metadata<'a> {
-    Done(Done<'a>),
-    Error(Error<'a>),
+pub(super) enum DeltaMetadata<'a> {
+    Done(DoneWire<'a>),
+    Error(FailureWire<'a>),
 }
 
-/// How an answer came about.
+/// Facts about a finished answer.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "GenerationDone")]
-pub(super) struct Done<'a> {
+pub(super) struct DoneWire<'a> {
+    /// Number of `token` deltas.
     pub(super) token_count: u64,
     pub(super) finish_reason: FinishWire,
+    /// Name of the provider that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) provider: Option<&'a str>,
+    /// Name of the model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<&'a str>,
+    /// Milliseconds from the acceptance of the prompt to its first token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) time_to_first_token_ms: Option<u64>,
+    /// Tokens per second from the first token to the end of the answer.
     pub(super) tokens_per_second: f64,
+    /// Milliseconds of retrieval and reranking.
     #[schemars(with = "u64")]
     pub(super) retrieval_ms: u128,
-    /// Tokens of the prompt that the model did not have to read again.
+    /// Tokens of the prompt that came from the provider's prefix cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cached_tokens: Option<u64>,
-    /// The passages that were in the prompt, in its order.
-    pub(super) sources: Vec<Source<'a>>,
+    /// The passages in the prompt, in prompt order.
+    pub(super) sources: Vec<SourceWire<'a>>,
+    /// Idempotency key of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) idempotency_key: Option<&'a str>,
+    /// Present and true if the prompt was cancelled before the answer was complete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) cancelled: bool,
 }
@@ -110,20 +118,4 @@ pub(super) enum FinishWire {
     Stop,
     Length,
     Cancelled,
-}
-
-/// What went wrong.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "GenerationError")]
-pub(super) struct Error<'a> {
-    #[schemars(schema_with = "delta_codes")]
-    pub(super) code: &'static str,
-    pub(super) message: &'a str,
-    /// Whether asking again may help.
-    pub(super) retryable: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) retry_after_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) idempotency_key: Option<&'a str>,
 }

@@ -1,4 +1,4 @@
-//! Logs for the tests of encoders.
+//! Logs and passages for the tests of encoders.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use domain::{
 
 use crate::Encoder;
 
-/// The prompt and the session of every log.
+/// The ids of every log's prompt and session.
 pub(crate) const PROMPT: &str = "0190a0b0-0000-7000-8000-000000000001";
 pub(crate) const SESSION: &str = "550e8400-e29b-41d4-a716-446655440000";
 
-/// When a log begins: a moment, and microseconds after it. 2026-02-02T02:40:00Z.
+/// Microseconds after 2026-02-02T02:40:00Z, when every log begins.
 pub(crate) fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(1_770_000_000_000_000 + micros)
 }
@@ -23,12 +23,12 @@ pub(crate) fn model(provider: &str) -> ModelId {
     ModelId { provider: provider.into(), model: "m".into() }
 }
 
-/// A log that begins at 0 s; the steps come with the microsecond at which they happened.
+/// A log with these steps, each with its time in microseconds.
 pub(crate) fn log(steps: Vec<(i64, Step)>) -> Vec<Event> {
     log_of(accepted(SearchScope::default()), steps)
 }
 
-/// The same for a prompt that the test made.
+/// The same with another first event.
 pub(crate) fn log_of(accepted: Accepted, steps: Vec<(i64, Step)>) -> Vec<Event> {
     let first = Box::new(accepted).event(at(0));
     let rest = (1..).zip(steps).map(|(position, (micros, step))| Event { position, at: at(micros), step });
@@ -64,7 +64,7 @@ pub(crate) fn stage_ended(name: StageName, count: usize) -> Step {
     Step::Stage(Stage::Ended { name, count, took: Duration::from_millis(2) })
 }
 
-/// A passage of a document, or with `chars` of a selection.
+/// A passage of a document, or with `chars` one of a selection.
 pub(crate) fn passage(text: &str, chars: Option<(u32, u32)>, lines: (u32, u32)) -> Passage {
     let selected = |name: &str| chars.map(|_| name.to_owned());
     Passage {
@@ -84,7 +84,7 @@ pub(crate) fn passage(text: &str, chars: Option<(u32, u32)>, lines: (u32, u32)) 
     }
 }
 
-/// What an encoder writes of a log.
+/// The whole output of an encoder.
 pub(crate) fn encode(log: &[Event], mut encoder: impl Encoder) -> String {
     let mut out = BytesMut::new();
     log.iter().for_each(|event| encoder.encode(event, &mut out));

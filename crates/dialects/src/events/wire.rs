@@ -1,18 +1,18 @@
-//! The shape of an event.
+//! The wire structs of an event.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::failures::delta_codes;
-use crate::generation::Source;
+use crate::generation::SourceWire;
+use crate::generation::errors::failure_codes;
 
-/// A step of a prompt as its log has it.
+/// A step of a prompt, as in its log.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Event")]
 pub struct EventWire<'a> {
-    /// Its place in the log, from 0 and without a gap.
+    /// Position in the log, from 0 without gaps.
     pub(super) position: u64,
-    /// When it happened.
+    /// When the event happened.
     #[schemars(extend("format" = "date-time"))]
     pub(super) at: String,
     #[serde(flatten)]
@@ -39,7 +39,7 @@ pub(super) enum StepWire<'a> {
     },
     Stage {
         name: StageNameWire,
-        status: StageStatus,
+        status: StageStatusWire,
         #[serde(skip_serializing_if = "Option::is_none")]
         count: Option<usize>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub(super) enum StepWire<'a> {
     },
     Passages {
         found: u32,
-        passages: Vec<Source<'a>>,
+        passages: Vec<SourceWire<'a>>,
     },
     Citations {
         citations: Vec<CitationWire<'a>>,
@@ -94,7 +94,7 @@ pub(super) enum StageNameWire {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(super) enum StageStatus {
+pub(super) enum StageStatusWire {
     Started,
     Finished,
 }
@@ -116,7 +116,7 @@ pub(super) struct EndedWire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) finish_reason: Option<FinishWire>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "delta_codes")]
+    #[schemars(schema_with = "failure_codes")]
     pub(super) code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<&'a str>,
