@@ -13,7 +13,7 @@ NATIVE ?= 1
 CARGO = $(if $(filter-out 0,$(NATIVE)),scripts/cargo-fast,cargo)
 WELLSPRING = $(or $(CARGO_TARGET_DIR),target)/release/wellspring
 
-.PHONY: run fake test soak openapi eval eval-answers eval-dialogues eval-kept bench bench-embed bench-ingest bench-models bench-search setup setup-tests
+.PHONY: run fake test soak openapi settings-reference eval eval-answers eval-dialogues bench bench-embed bench-ingest bench-models bench-search setup setup-tests
 
 define QUESTIONS
 
@@ -54,38 +54,35 @@ soak: setup-tests
 openapi: setup-tests
 	WELLSPRING_WRITE_OPENAPI=1 cargo test --workspace --locked --quiet --test it the_description_that_is_served
 
-## How good what is found is, on every collection (in BEIR's form) of a folder: `make eval DATA=DIR`. The figures are
-## in docs/retrieval.md.
+## Writes docs/settings.md anew, after settings were changed.
+settings-reference: setup
+	WELLSPRING_WRITE_SETTINGS_REFERENCE=1 cargo test --package cli --locked --quiet --bin wellspring \
+		the_settings_reference_is_current
+
+## Retrieval quality on every collection (in BEIR form) of a folder: `make eval DATA=DIR`. The figures are in
+## docs/retrieval.md.
 eval: setup
-	@test -n "$(DATA)" || { echo 'make eval: say where the collections are, as in DATA=../collections' >&2; exit 2; }
+	@test -n "$(DATA)" || { echo 'make eval: name the folder of the collections, as in DATA=../collections' >&2; exit 2; }
 	$(CARGO) run --quiet --release --package cli -- models pull --quiet $(CONFIG)
 	@for corpus in $(DATA)/*/corpus.jsonl; do \
 		$(CARGO) run --quiet --release --package cli -- eval --parts $(ARGS) "$${corpus%/*}" || exit 1; \
 	done
 
-## How good what is found for questions is that go on from earlier ones, as asked and as rewritten, in conversations about
-## this project's own documentation. The figures are in docs/retrieval.md.
+## Retrieval quality for follow-up questions, as asked and as rewritten, in conversations about this project's own
+## documentation. The figures are in docs/retrieval.md.
 eval-dialogues: setup
-	$(CARGO) run --quiet --release --package cli -- models pull --quiet $(CONFIG)
-	$(CARGO) run --quiet --release --package cli -- eval --dialogues $(ARGS) fixtures/dialogues
+	$(CARGO) build --quiet --release --package cli --package bench
+	$(WELLSPRING) models pull --quiet granite-embedding-30m-english
+	@$(dir $(WELLSPRING))eval-dialogues $(ARGS) fixtures/dialogues
 
-## How good the answers of each model are, and of quotes beside them, on questions about this project's own
-## documentation and, with DATA=DIR, on the collections of a folder that have answers.jsonl (their odd half). The figures
-## are in docs/models.md. It takes hours; MOST=50 asks fewer questions.
+## The quality of the answers of each model, and of quotes, to questions about this project's own documentation and, with
+## DATA=DIR, to the collections of a folder that have answers.jsonl (their odd half). The figures are in docs/models.md. It
+## takes hours; MOST=50 asks fewer questions.
 MODELS = quotes smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
 eval-answers: setup
-	$(CARGO) build --quiet --release --package cli
-	$(WELLSPRING) models pull --quiet $(CONFIG) $(filter-out quotes,$(MODELS))
-	@scripts/eval-answers $(WELLSPRING) "$(DATA)" "$(MOST)" $(MODELS)
-
-## How good answers from kept passages are beside those to prompts that are read as a whole, with up to five short passages
-## of the collection in a folder: `make eval-kept DATA=COLLECTION`. The figures are in docs/models.md. It takes an hour;
-## MOST=50 asks fewer questions.
-eval-kept: setup
-	@test -n "$(DATA)" || { echo 'make eval-kept: say where the collection is, as in DATA=../collections/clapnq' >&2; exit 2; }
-	$(CARGO) build --quiet --release --package cli
-	$(WELLSPRING) models pull --quiet $(CONFIG)
-	@scripts/eval-kept $(WELLSPRING) "$(DATA)" "$(or $(MOST),200)"
+	$(CARGO) build --quiet --release --package cli --package bench
+	$(WELLSPRING) models pull --quiet granite-embedding-30m-english $(filter-out quotes,$(MODELS))
+	@scripts/eval-answers $(dir $(WELLSPRING))eval-answers "$(DATA)" "$(MOST)" $(MODELS)
 
 ## What it costs and how fast it is; the figures are in docs/performance.md.
 bench: setup

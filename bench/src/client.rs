@@ -1,4 +1,4 @@
-//! A client that costs next to nothing: raw sockets, and as little parsing as will do.
+//! An HTTP client that costs next to nothing: raw sockets and the least parsing.
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,26 +11,35 @@ pub struct Response {
 }
 
 impl Response {
-    /// Sends a request; `body` is JSON, or empty.
+    /// Sends a request; `body` is JSON, or empty. The response's body is chunked if it is a stream.
     pub async fn to(address: &str, method: &str, path: &str, accept: &str, body: &str) -> Self {
+        Self::by("HTTP/1.1", address, method, path, accept, body).await
+    }
+
+    /// Sends a request over HTTP/1.0, so that the response's body is never chunked.
+    pub async fn unchunked(address: &str, method: &str, path: &str, accept: &str, body: &str) -> Self {
+        Self::by("HTTP/1.0", address, method, path, accept, body).await
+    }
+
+    async fn by(version: &str, address: &str, method: &str, path: &str, accept: &str, body: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.expect("the server listens");
         stream.set_nodelay(true).expect("a TCP socket");
         let length = body.len();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            "{method} {path} {version}\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.expect("the server reads");
         Self { stream, buffer: Vec::with_capacity(256 * 1024) }
     }
 
-    /// Reads some more; nothing at the end.
+    /// Reads more bytes; none at the end.
     pub async fn more(&mut self) -> &[u8] {
         self.buffer.clear();
         self.stream.read_buf(&mut self.buffer).await.expect("the server writes");
         &self.buffer
     }
 
-    /// Reads on until `text` has come; gives all that came.
+    /// Reads until `text` has arrived; returns everything read.
     pub async fn until(&mut self, text: &str) -> String {
         let mut all = String::new();
         while !all.contains(text) {
@@ -47,6 +56,17 @@ impl Response {
         self.stream.read_to_end(&mut all).await.expect("the server writes");
         String::from_utf8_lossy(&all).into_owned()
     }
+}
+
+/// Calls the server and returns the JSON of its response.
+pub async fn call(address: &str, method: &str, path: &str, body: &Value) -> Value {
+    let response = Response::unchunked(address, method, path, "*/*", &body.to_string()).await.whole().await;
+    let (head, body) = response.split_once("\r\n\r\n").expect("a response has a body");
+    assert!(
+        head.split(' ').nth(1).is_some_and(|status| status.starts_with('2')),
+        "{method} {path}: {response}"
+    );
+    serde_json::from_str(body).expect("the body is JSON")
 }
 
 /// Starts a session.

@@ -13,13 +13,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the binary beside this one, and waits for the line that tells its address.
+    /// Starts a binary beside this one, and waits for the line with its address.
     pub async fn start(binary: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let path = std::env::current_exe().expect("this process has a file").with_file_name(binary);
         let mut command = Command::new(&path);
         command.args(arguments).envs(environment.iter().copied()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("{} cannot be started: {error}", path.display()));
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} cannot be started: {error}; build it first", path.display()));
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         while let Some(line) = lines.next_line().await.expect("its output can be read") {
             if let Some((_, address)) = line.split_once("http://") {
@@ -27,12 +28,12 @@ impl Process {
                     .chars()
                     .take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':'))
                     .collect::<String>();
-                // The rest of its output is nobody's business, but it must not block.
+                // Further output is dropped, so that the pipe never fills.
                 tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
                 return Self { child, address: address.trim_end_matches('.').to_owned() };
             }
         }
-        panic!("{binary} ended without telling its address");
+        panic!("{binary} ended without printing its address");
     }
 
     /// CPU seconds so far, user and system.
@@ -51,7 +52,8 @@ impl Process {
         let id = self.child.id().expect("it runs");
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
         let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel tells it");
+            let line =
+                status.lines().find_map(|line| line.strip_prefix(name)).expect("the file has the field");
             line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") / 1024.0
         };
         (field("VmRSS:"), field("VmHWM:"))

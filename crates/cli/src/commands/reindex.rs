@@ -1,63 +1,54 @@
-//! `wellspring reindex`: vectors of the configured model for all chunks that lack one, and an index made anew.
+//! `wellspring reindex`: embeds chunks that lack a vector of the configured model, and rebuilds the index.
 
-use std::error::Error;
 use std::time::Instant;
 
 use clap::Args;
-use domain::{IndexSync, StorageError};
 use tokio::runtime::Runtime;
 
-use super::ConfigFlag;
-use super::ingest::{Reporter, duration};
+use super::ingest::{ProgressLine, duration};
+use super::{CommandError, ConfigFlag};
 use crate::logging;
-use crate::running::RunningServer;
+use crate::running_server::RunningServer;
 use crate::settings::{Environment, Settings, StorageKind};
-use crate::wiring::Knowledge;
+use crate::wiring::KnowledgeBase;
 
-/// Makes the index anew.
+/// Embeds chunks that lack a vector of the configured model, and rebuilds the index
 #[derive(Args, Debug)]
 #[command(after_help = "\
-It is needed after the embedding model was changed, or if the server says so. Documents are not read again. It may
-be interrupted: the vectors that are there by then stay.")]
+It is needed after a change of the embedding model, or when the server asks for it. Documents are not read again. An
+interrupted run keeps the vectors that it has computed.")]
 pub(super) struct Reindex {
     #[command(flatten)]
     config: ConfigFlag,
 }
 
-/// Embeds what lacks a vector, then begins the index anew and brings it up to the catalog.
-pub(super) fn run(reindex: &Reindex, environment: &Environment) -> Result<(), Box<dyn Error>> {
+/// Embeds what lacks a vector, then rebuilds the index from the catalog.
+pub(super) fn run(reindex: &Reindex, environment: &Environment) -> Result<(), CommandError> {
     logging::start_quietly(environment)?;
     let settings = reindex.config.settings(environment)?;
     if settings.storage.kind == StorageKind::Memory {
-        return Err(
-            "storage.kind is \"memory\": the index is made anew with every start of the server".into()
-        );
+        return Err(CommandError::NothingStored(": the index is rebuilt with every start of the server"));
     }
-    Runtime::new()?.block_on(make_anew(&settings))
+    Runtime::new()?.block_on(rebuild(&settings))
 }
 
-async fn make_anew(settings: &Settings) -> Result<(), Box<dyn Error>> {
+async fn rebuild(settings: &Settings) -> Result<(), CommandError> {
     let began = Instant::now();
     refuse_beside_a_server(settings)?;
-    let knowledge = Knowledge::open(settings)?;
-    let reporter = Reporter::new(knowledge.embedder.model(), true);
-    let embedded =
-        knowledge.pipeline(settings, None).embed_missing(&|progress| reporter.tell(progress)).await;
-    drop(reporter);
-    let embedded = embedded.map_err(|failure| failure.message)?;
-    // That may have taken long.
+    let knowledge = KnowledgeBase::open(settings)?;
+    let line = ProgressLine::new(knowledge.embedder.model(), true);
+    let embedded = knowledge.pipeline(settings, None).embed_missing(&|progress| line.update(progress)).await;
+    drop(line);
+    let embedded = embedded?;
+    // Embedding may have taken long enough for a server to start.
     refuse_beside_a_server(settings)?;
-    let searched = knowledge.search_anew(settings)?;
-    searched
-        .follower
-        .wait_until_searchable()
-        .await
-        .map_err(|reason: StorageError| format!("index: {reason}"))?;
-    searched.follower.stop().await;
-    eprintln!("{embedded} chunks embedded, the index made anew, in {}", duration(began.elapsed()));
+    let search = knowledge.rebuild_index(settings)?;
+    search.caught_up().await?;
+    search.follower.stop().await;
+    eprintln!("{embedded} chunks embedded, the index rebuilt, in {}", duration(began.elapsed()));
     Ok(())
 }
 
-fn refuse_beside_a_server(settings: &Settings) -> Result<(), String> {
-    RunningServer::on(&settings.data_dir).map_or(Ok(()), |server| Err(server.is_in_the_way()))
+fn refuse_beside_a_server(settings: &Settings) -> Result<(), CommandError> {
+    RunningServer::on(&settings.data_dir).map_or(Ok(()), |server| Err(CommandError::ServerRuns(server)))
 }

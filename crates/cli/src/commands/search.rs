@@ -1,34 +1,33 @@
-//! `wellspring search`: passages without an answer. Through the server that runs on the data folder if there is
-//! one, else in this process.
+//! `wellspring search`: passages without an answer, from the server that runs on the data folder, otherwise from this
+//! process.
 
-use std::error::Error;
 use std::time::Duration;
 
 use clap::Args;
 use dialects::knowledge::{self, SearchRequest};
-use domain::{IndexSync, Principal, StorageError};
+use domain::Principal;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::{ConfigFlag, calls, print};
+use super::server_client::{ServerClient, ServerError};
+use super::{CommandError, ConfigFlag, print};
 use crate::logging;
-use crate::running::RunningServer;
+use crate::running_server::RunningServer;
 use crate::settings::{Environment, Settings, StorageKind};
-use crate::wiring::Knowledge;
+use crate::wiring::KnowledgeBase;
 
-/// How long the server may take.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Lines of a passage that a person is shown.
+/// The most lines of a passage that are printed.
 const LINES_SHOWN: usize = 6;
 
-/// Finds passages.
+/// Finds passages
 #[derive(Args, Debug)]
 pub(super) struct Search {
-    /// What to look for
+    /// The text to search for
     query: String,
-    /// How many passages
+    /// How many passages to retrieve
     #[arg(short, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     k: u32,
     /// Prints the JSON of POST /api/query
@@ -38,76 +37,72 @@ pub(super) struct Search {
     config: ConfigFlag,
 }
 
-/// Prints what is found, best first.
-pub(super) fn run(search: &Search, environment: &Environment) -> Result<(), Box<dyn Error>> {
+/// Prints the passages found, best first.
+pub(super) fn run(search: &Search, environment: &Environment) -> Result<(), CommandError> {
     logging::start_quietly(environment)?;
     let settings = search.config.settings(environment)?;
     let body = json!({ "query": search.query, "k": search.k }).to_string();
     let runtime = Runtime::new()?;
     let found = runtime.block_on(async {
         match RunningServer::on(&settings.data_dir) {
-            Some(server) => ask(&server, body).await,
-            None => look(&settings, body.as_bytes()).await,
+            Some(server) => Ok(search_server(&server.url(), body).await?),
+            None => search_in_process(&settings, body.as_bytes()).await,
         }
     })?;
     if search.json {
-        return Ok(print(&(found + "\n"))?);
+        return print(&(found + "\n"));
     }
-    let passages: Vec<Passage> = serde_json::from_str(&found)?;
+    let passages: Vec<PrintedPassage> = serde_json::from_str(&found).map_err(CommandError::other)?;
     if passages.is_empty() {
         eprintln!("nothing found");
     }
-    let shown: Vec<_> = passages.iter().enumerate().map(|(rank, passage)| passage.shown(rank + 1)).collect();
-    Ok(print(&shown.join("\n"))?)
+    let printed = passages.iter().enumerate().map(|(rank, passage)| passage.text(rank + 1));
+    print(&printed.collect::<Vec<_>>().join("\n"))
 }
 
-/// Asks the server that has the index open.
-async fn ask(server: &RunningServer, body: String) -> Result<String, String> {
-    let url = server.url();
-    let failed = |error: reqwest::Error| calls::unanswered(&url, &error);
-    let call = calls::client(&url)?.post(format!("{url}/api/query")).timeout(LONGEST_WAIT).body(body);
-    let response = calls::accepted(&url, call.send().await.map_err(failed)?).await;
-    response.map_err(|refusal| refusal.message)?.text().await.map_err(failed)
+/// Asks the server, which has the index open.
+async fn search_server(url: &str, body: String) -> Result<String, ServerError> {
+    let server = ServerClient::new(url)?;
+    let response = server.call(server.post("/api/query").timeout(TIMEOUT).body(body)).await?;
+    let body = server.body(response).await?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// Searches in this process.
-async fn look(settings: &Settings, body: &[u8]) -> Result<String, String> {
+async fn search_in_process(settings: &Settings, body: &[u8]) -> Result<String, CommandError> {
     if settings.storage.kind == StorageKind::Memory {
-        return Err("storage.kind is \"memory\" and no server runs, so there is nothing to search".to_owned());
+        return Err(CommandError::NothingStored(" and no server runs, so there is nothing to search"));
     }
     if !settings.data_dir.join("knowledge.db").exists() {
         let folder = settings.data_dir.display();
-        return Err(format!("there are no documents in {folder} yet: `wellspring ingest PATH` brings some"));
+        let message = format!("there are no documents in {folder} yet: `wellspring ingest PATH` brings some");
+        return Err(CommandError::Usage(message));
     }
-    let request = knowledge::decode_query(body, settings.limits.question_chars);
-    let request = request.map_err(|rejection| rejection.to_string())?;
-    let knowledge = Knowledge::open(settings)?;
-    let found = find(&knowledge, settings, &request).await?;
-    Ok(String::from_utf8_lossy(&found).into_owned())
+    let request = knowledge::decode_query(body, settings.limits.question_chars)?;
+    let knowledge = KnowledgeBase::open(settings)?;
+    let hits = retrieve(&knowledge, settings, &request).await?;
+    Ok(String::from_utf8_lossy(&hits).into_owned())
 }
 
-async fn find(
-    knowledge: &Knowledge,
+async fn retrieve(
+    knowledge: &KnowledgeBase,
     settings: &Settings,
     request: &SearchRequest,
-) -> Result<Vec<u8>, String> {
-    let storage = |reason: StorageError| format!("storage: {reason}");
-    let searched = knowledge.search(settings).await?;
-    searched.follower.wait_until_searchable().await.map_err(storage)?;
+) -> Result<Vec<u8>, CommandError> {
+    let search = knowledge.open_index(settings).await?;
+    search.caught_up().await?;
     let who = Principal::local();
-    let found = searched.retriever.retrieve(&who, request.query.clone(), &|_| ()).await;
-    let found = found.map_err(|failure| failure.message)?;
-    searched.follower.stop().await;
+    let found = search.retriever.retrieve(&who, request.query.clone(), &|_| ()).await?;
+    search.follower.stop().await;
     let chunks: Vec<_> = found.passages.iter().map(|hit| hit.passage.chunk).collect();
-    let pieces = knowledge.catalog.pieces(&who, &chunks).await.map_err(storage)?;
+    let pieces = knowledge.catalog.pieces(&who, &chunks).await?;
     let documents = pieces.into_iter().map(|piece| (piece.document.id, piece.document)).collect();
     Ok(knowledge::hits(&found.passages, &documents, request))
 }
 
-/// A passage of the answer, as far as a person is shown it.
+/// A passage of the response, as far as it is printed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Passage {
+struct PrintedPassage {
     repo_url: String,
     file_path: String,
     title: String,
@@ -117,22 +112,22 @@ struct Passage {
     similarity_score: f32,
 }
 
-impl Passage {
-    fn shown(&self, rank: usize) -> String {
+impl PrintedPassage {
+    fn text(&self, rank: usize) -> String {
         let Self { repo_url, file_path, title, similarity_score, .. } = self;
         let lines = match (self.line_start, self.line_end) {
             (Some(first), Some(last)) if first != last => format!(":{first}-{last}"),
             (Some(line), _) => format!(":{line}"),
             _ => String::new(),
         };
-        let mut text = format!("{rank}. {title}  {similarity_score:.2}\n   {file_path}{lines}  {repo_url}\n");
+        let mut out = format!("{rank}. {title}  {similarity_score:.2}\n   {file_path}{lines}  {repo_url}\n");
         let lines: Vec<_> = self.text.lines().filter(|line| !line.trim().is_empty()).collect();
         for line in lines.iter().take(LINES_SHOWN) {
-            text.push_str(&format!("   | {line}\n"));
+            out.push_str(&format!("   | {line}\n"));
         }
         if lines.len() > LINES_SHOWN {
-            text.push_str(&format!("   | … {} more lines\n", lines.len() - LINES_SHOWN));
+            out.push_str(&format!("   | … {} more lines\n", lines.len() - LINES_SHOWN));
         }
-        text.chars().filter(|character| !character.is_control() || *character == '\n').collect()
+        out.chars().filter(|character| !character.is_control() || *character == '\n').collect()
     }
 }

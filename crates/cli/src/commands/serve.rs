@@ -1,6 +1,5 @@
-//! `wellspring serve`: settings in, a running server out.
+//! `wellspring serve`: the server, and the background tasks beside it.
 
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,83 +16,84 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::{ConfigFlag, print};
-use crate::running::Announcement;
-use crate::service::ServiceManager;
-use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, Sources};
+use super::{CommandError, ConfigFlag, print};
+use crate::running_server::ServerFile;
+use crate::service_manager::ServiceManager;
+use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, SettingsSources};
 use crate::wiring::Lasts;
-use crate::{files, logging, memory, wiring};
+use crate::{logging, malloc_trim, open_file_limit, wiring};
 
-/// What computes for nobody may still do so for this time, when all clients are told.
-const LEFT_BEHIND: Duration = Duration::from_millis(250);
+/// How long blocking work may go on after the server has stopped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Runs the server.
+/// Runs the server
 #[derive(Args, Debug)]
 #[command(after_help = "\
-It prints its address once it is ready and logs to standard error; RUST_LOG=debug makes it say more. SIGTERM or
-Ctrl-C stops it: it takes no new prompts, and running ones may end within server.drain_seconds. Those that do not, or
-all of them at a second SIGTERM or Ctrl-C, end with the error `interrupted`, which says that they may be asked again.")]
+It prints its address once it is ready, and logs to standard error; RUST_LOG=debug logs more. SIGTERM or Ctrl-C stops it:
+it takes no new prompts, and running ones may end within server.drain_seconds. Those that do not, and all of them at a
+second SIGTERM or Ctrl-C, end with the error `interrupted`, which is retryable.")]
 pub(super) struct Serve {
     #[command(flatten)]
     config: ConfigFlag,
-    /// Where to listen, for example 127.0.0.1:8080; the same as server.bind
+    /// The address to listen on, for example 127.0.0.1:8080; overrules server.bind
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
 }
 
-/// Runs the server until it is told to stop.
-pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), Box<dyn Error>> {
+/// Runs the server until SIGTERM or Ctrl-C.
+pub(super) fn run(serve: Serve, environment: &Environment) -> Result<(), CommandError> {
     logging::start(environment)?;
     let file = serve.config.read(environment)?;
     let flags = Flags { bind: serve.bind };
-    let sources = Sources { file: file.as_ref(), environment, flags: &flags };
-    let (settings, tree) = Settings::load(&sources)?;
-    for remark in settings::remarks(&settings, &tree, environment) {
-        warn!("{remark}");
+    let sources = SettingsSources { file: file.as_ref(), environment, flags: &flags };
+    let (settings, raw) = Settings::load(&sources)?;
+    for warning in settings::warnings(&settings, &raw, environment) {
+        warn!("{warning}");
     }
-    files::raise_limit(&settings);
-    to_its_end(listen(&settings, ServiceManager::new(environment)))?
+    open_file_limit::raise(&settings);
+    block_on(run_server(&settings, ServiceManager::new(environment)))?
 }
 
-/// Runs it to its end. What still computes then, on threads that cannot be told to stop, does so for nobody: documents
-/// of a request that was interrupted are cut, or a search goes on. The process does not wait for it to end by itself.
-fn to_its_end<T>(serving: impl Future<Output = T>) -> io::Result<T> {
+/// Runs the future on a runtime of its own. Blocking work that goes on after it (cutting documents, a search) serves an
+/// interrupted request, and threads cannot be cancelled: the process exits without waiting for it.
+fn block_on<T>(serving: impl Future<Output = T>) -> io::Result<T> {
     let runtime = Runtime::new()?;
     let served = runtime.block_on(serving);
-    runtime.shutdown_timeout(LEFT_BEHIND);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     Ok(served)
 }
 
-async fn listen(settings: &Settings, manager: ServiceManager) -> Result<(), Box<dyn Error>> {
+async fn run_server(settings: &Settings, manager: ServiceManager) -> Result<(), CommandError> {
     let bind = settings.server.bind;
     let listener = TcpListener::bind(bind).await.map_err(|error| {
-        format!("server.bind: cannot listen on {bind}: {error}; {}", what_to_do(error.kind()))
+        let advice = bind_advice(error.kind());
+        CommandError::Usage(format!("server.bind: cannot listen on {bind}: {error}; {advice}"))
     })?;
     let wired = wiring::server(settings, Lasts::Long).await?;
     warn_if_open(settings);
-    // Asked for before anything is announced, so that whoever waits for the address can stop it.
+    // Installed before the address is printed, so that a client that waits for it can stop the server.
     let stop = stop_signals(manager.clone())?;
     let address = listener.local_addr()?;
-    let announcement = announce(settings, address);
+    let server_file = write_server_file(settings, address);
     info!(version = env!("CARGO_PKG_VERSION"), %address, "started");
-    manager.tell("READY=1");
-    // It serves also if nobody can read this.
+    manager.notify("READY=1");
+    // The server runs also if standard output is closed.
     let _ = print(&format!("Wellspring listens on http://{address}\n"));
-    let mut beside = JoinSet::new();
-    beside.spawn(advise(wired.parts.engine.clone()));
+    let mut background = JoinSet::new();
+    background.spawn(warn_without_provider(wired.parts.engine.clone()));
     for provider in wired.watched {
-        beside.spawn(async move { provider.run_checks().await });
+        background.spawn(async move { provider.run_checks().await });
     }
-    beside.spawn(memory::keep_giving_back(wired.parts.engine.clone()));
-    beside.spawn(keep_house(wired.parts.engine.clone(), settings.storage.retention));
-    beside.spawn(embed_the_rest(wired.pipeline));
+    background.spawn(malloc_trim::trim_after_bursts(wired.parts.engine.clone()));
+    background.spawn(run_retention(wired.parts.engine.clone(), settings.storage.retention));
+    background.spawn(embed_missing(wired.pipeline));
     for ahead in wired.ahead {
-        beside.spawn(ahead.keep_reading());
+        background.spawn(ahead.keep_reading());
     }
     let served = server::serve(listener, wired.parts, server_settings(settings), stop).await;
-    beside.shutdown().await;
-    // While the data folder is still this process's: whoever comes next announces itself after that.
-    drop(announcement);
+    background.shutdown().await;
+    // While this process still holds the data folder: the next server writes its own file after that.
+    drop(server_file);
     wired.follower.stop().await;
     served?;
     info!("stopped");
@@ -120,31 +120,30 @@ fn server_settings(settings: &Settings) -> ServerSettings {
     }
 }
 
-/// Tells commands that this server runs. One that cannot be told of serves all the same.
-fn announce(settings: &Settings, address: SocketAddr) -> Option<Announcement> {
-    let announced = Announcement::new(&settings.data_dir, address);
-    announced
+/// Writes `server.json`, by which commands find this server. The server runs without it too.
+fn write_server_file(settings: &Settings, address: SocketAddr) -> Option<ServerFile> {
+    ServerFile::create(&settings.data_dir, address)
         .inspect_err(
             |error| warn!(%error, "server.json cannot be written: commands will not find this server"),
         )
         .ok()
 }
 
-/// Embeds what a process that ended early left without vectors.
-async fn embed_the_rest(pipeline: Arc<Pipeline>) {
+/// Embeds chunks that an interrupted process left without vectors.
+async fn embed_missing(pipeline: Arc<Pipeline>) {
     match pipeline.embed_missing(&|_| ()).await {
         Ok(0) => {}
-        Ok(chunks) => info!(chunks, "embedded what was left without vectors"),
+        Ok(chunks) => info!(chunks, "embedded chunks that had no vectors"),
         Err(failure) => warn!("some chunks are found by their words only: {failure}"),
     }
 }
 
-async fn keep_house(engine: Engine, retention: Duration) {
+async fn run_retention(engine: Engine, retention: Duration) {
     engine.run_maintenance(retention).await;
 }
 
-/// Says what to do while no provider answers, and none will by itself: a model that loads asks to wait.
-async fn advise(engine: Engine) {
+/// Warns with advice if no provider answers. A model that is still loading (`retry_after`) does not count.
+async fn warn_without_provider(engine: Engine) {
     let health = engine.provider_health().await;
     let failures = health.values().filter_map(|health| health.as_ref().err());
     let failures = failures.filter(|failure| failure.retry_after.is_none());
@@ -155,8 +154,7 @@ async fn advise(engine: Engine) {
     }
 }
 
-/// What to do when the address cannot be taken.
-fn what_to_do(error: io::ErrorKind) -> &'static str {
+fn bind_advice(error: io::ErrorKind) -> &'static str {
     match error {
         io::ErrorKind::AddrInUse => "stop the server that runs there, or choose another address with --bind",
         io::ErrorKind::PermissionDenied => "choose a port above 1023 with --bind",
@@ -164,7 +162,7 @@ fn what_to_do(error: io::ErrorKind) -> &'static str {
     }
 }
 
-/// A word for each SIGTERM or Ctrl-C.
+/// One item for each SIGTERM or Ctrl-C.
 fn stop_signals(manager: ServiceManager) -> io::Result<impl Stream<Item = ()>> {
     let terminate = signal(SignalKind::terminate())?;
     let interrupt = signal(SignalKind::interrupt())?;
@@ -174,7 +172,7 @@ fn stop_signals(manager: ServiceManager) -> io::Result<impl Stream<Item = ()>> {
             _ = interrupt.recv() => {}
         }
         info!("stopping");
-        manager.tell("STOPPING=1");
+        manager.notify("STOPPING=1");
         Some(((), (terminate, interrupt, manager)))
     }))
 }
@@ -182,7 +180,7 @@ fn stop_signals(manager: ServiceManager) -> io::Result<impl Stream<Item = ()>> {
 fn warn_if_open(settings: &Settings) {
     let bind = settings.server.bind;
     if settings.auth.mode == AuthMode::None && !bind.ip().is_loopback() {
-        warn!("auth.mode is \"none\" and server.bind is {bind}: everyone who can reach it can use it");
+        warn!("auth.mode is \"none\" and server.bind is {bind}: every client that can reach it can use it");
     }
 }
 
@@ -195,9 +193,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_what_computes_for_nobody() {
+    fn blocking_work_does_not_delay_the_exit() {
         let (_never, ends) = mpsc::channel::<()>();
-        let served = to_its_end(async {
+        let served = block_on(async {
             spawn_blocking(move || ends.recv());
             "served"
         });

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use super::Environment;
 
-/// The settings file that is read if none is named.
+/// The settings file that is read without `--config`.
 pub(super) fn settings_file(environment: &Environment) -> Option<PathBuf> {
     Some(base(environment, "XDG_CONFIG_HOME", ".config")?.join("wellspring/wellspring.toml"))
 }
 
-/// The default of `data_dir`. A user without a home, as in many containers, gets a folder where the
-/// program runs.
+/// The default of `data_dir`. A user without a home, as in many containers, gets a folder in the working directory.
 pub(super) fn data(environment: &Environment) -> PathBuf {
     let base = base(environment, "XDG_DATA_HOME", ".local/share");
     base.map_or_else(|| PathBuf::from("wellspring-data"), |base| base.join("wellspring"))

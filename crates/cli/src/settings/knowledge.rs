@@ -1,83 +1,78 @@
-//! Settings of the knowledge base: ingest, reranking, the index.
+//! `[ingest]`, `[rerank]` and `[index]`: the knowledge base.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::checks::Checks;
 use super::secret::SecretUrl;
+use super::validator::Validator;
 
-/// `[ingest]`
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+/// How documents are taken in.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct IngestSettings {
     /// How documents are cut into chunks.
     pub(crate) chunking: Chunking,
 }
 
-/// How documents are cut into chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Chunking {
-    /// By headings and syntax.
+    /// along headings and syntax
     #[default]
     Structure,
-    /// By counting words.
+    /// by counting words
     Words,
 }
 
-/// `[rerank]`
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+/// How the passages found are ranked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RerankSettings {
-    /// Who puts what was found in order.
+    /// The reranker.
     pub(crate) kind: RerankKind,
 }
 
-/// Who puts what was found in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RerankKind {
-    /// A model in this process: a weighted sum, fitted, of how well words and meaning fit.
+    /// a fitted weighted sum of the lexical (BM25) and dense (cosine) scores
     #[default]
     Embedded,
-    /// Nobody: their places among those found by words and by meaning alone.
+    /// reciprocal rank fusion of the lexical and dense lists
     None,
 }
 
-/// `[index]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct IndexSettings {
-    /// What is searched.
     pub(crate) kind: IndexKind,
-    /// Where Qdrant is.
     pub(crate) url: Option<SecretUrl>,
-    /// The environment variable that its key is read from.
     pub(crate) api_key_env: Option<String>,
-    /// Its collection.
     pub(crate) collection: String,
 }
 
-/// What is searched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IndexKind {
-    /// An index in this process.
+    /// an index in `data_dir`
     #[default]
     Embedded,
-    /// A Qdrant server.
-    Qdrant,
 }
 
-/// `[index]` as typed.
-#[derive(Debug, Deserialize)]
+/// What is searched.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedIndex {
+pub(super) struct IndexTable {
+    /// The index (`"qdrant"` is not built yet).
     kind: IndexKind,
+    /// The address of Qdrant; unused so far.
     url: Option<String>,
+    /// The environment variable with Qdrant's key; unused so far.
     api_key_env: Option<String>,
+    /// The collection in Qdrant; unused so far.
     collection: String,
 }
 
-impl Default for TypedIndex {
+impl Default for IndexTable {
     fn default() -> Self {
         Self {
             kind: IndexKind::default(),
@@ -88,16 +83,13 @@ impl Default for TypedIndex {
     }
 }
 
-impl TypedIndex {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> IndexSettings {
-        if self.kind == IndexKind::Qdrant {
-            checks.refuse("index.kind", "\"qdrant\" is not built yet; allowed is \"embedded\"");
-        }
+impl IndexTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> IndexSettings {
         IndexSettings {
             kind: self.kind,
-            url: checks.url("index.url", self.url, &["http", "https"]),
-            api_key_env: checks.variable("index.api_key_env", self.api_key_env),
-            collection: checks.line("index.collection", Some(self.collection)).unwrap_or_default(),
+            url: validator.url("index.url", self.url, &["http", "https"]),
+            api_key_env: validator.variable_name("index.api_key_env", self.api_key_env),
+            collection: validator.one_line("index.collection", Some(self.collection)).unwrap_or_default(),
         }
     }
 }

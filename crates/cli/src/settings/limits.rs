@@ -1,67 +1,72 @@
-//! The bounds: how much at once, how large, how long.
+//! `[limits]`, `[sessions]` and `[streams]`: the bounds on what runs at once, on sizes and on time.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::checks::{ANY_TIME, Checks, SOME_TIME, in_seconds};
+use super::validator::{Validator, in_seconds};
 
-/// `[limits]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct LimitSettings {
-    /// Prompts that run at once.
     pub(crate) concurrent_streams: usize,
-    /// Clients that read at once.
     pub(crate) readers: usize,
-    /// Connections at once.
     pub(crate) connections: usize,
-    /// Bytes of a request's body.
     pub(crate) body_bytes: usize,
-    /// Bytes of a body that brings documents.
     pub(crate) ingest_body_bytes: usize,
-    /// Prompts that wait for an in-process model.
     pub(crate) model_queue: usize,
-    /// Characters of a question.
     pub(crate) question_chars: usize,
-    /// Bytes of an answer.
     pub(crate) answer_bytes: usize,
-    /// Requests of one client address in a minute; 0 is no limit.
+    /// 0 is no limit.
     pub(crate) requests_per_minute: u32,
 }
 
-/// `[sessions]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SessionSettings {
-    /// How long a session may be idle before it is over.
     #[serde(rename = "idle_seconds", serialize_with = "in_seconds")]
     pub(crate) idle: Duration,
 }
 
-/// `[streams]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct StreamSettings {
-    /// How long a prompt goes on without a reader, so that its client can come back.
     #[serde(rename = "resume_seconds", serialize_with = "in_seconds")]
     pub(crate) resume: Duration,
 }
 
-/// `[limits]` as typed.
-#[derive(Debug, Deserialize)]
+/// Bounds; what exceeds one is refused when it arrives.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedLimits {
+pub(super) struct LimitsTable {
+    /// Prompts that run at once; the environment variable `MAX_CONCURRENT_STREAMS` sets it too.
+    #[schemars(range(min = 1, max = 1_000_000))]
     concurrent_streams: u64,
+    /// Clients that read streams at once.
+    #[schemars(range(min = 1, max = 10_000_000))]
     readers: u64,
+    /// Connections at once, each of which is an open file; further ones wait to be accepted.
+    #[schemars(range(min = 1, max = 10_000_000))]
     connections: u64,
+    /// The largest request body, in bytes.
+    #[schemars(range(min = 1_024, max = 4_294_967_296_u64))]
     body_bytes: u64,
+    /// The largest body of a request that brings documents, in bytes.
+    #[schemars(range(min = 1_024, max = 4_294_967_296_u64))]
     ingest_body_bytes: u64,
+    /// Prompts that wait for a model in this process.
+    #[schemars(range(min = 0, max = 1_000_000))]
     model_queue: u64,
+    /// The longest question, in characters.
+    #[schemars(range(min = 1, max = 100_000_000))]
     question_chars: u64,
+    /// The longest answer, in bytes.
+    #[schemars(range(min = 1_024, max = 268_435_456))]
     answer_bytes: u64,
+    /// Requests of one client address in a minute; 0 is no limit.
+    #[schemars(range(min = 0, max = 1_000_000))]
     requests_per_minute: u64,
 }
 
-impl Default for TypedLimits {
+impl Default for LimitsTable {
     fn default() -> Self {
         Self {
             concurrent_streams: 100,
@@ -77,67 +82,60 @@ impl Default for TypedLimits {
     }
 }
 
-/// `[sessions]` as typed.
-#[derive(Debug, Deserialize)]
+/// Sessions.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedSessions {
+pub(super) struct SessionsTable {
+    /// How long a session may be idle before it expires.
+    #[schemars(range(min = 0.001, max = 31_536_000))]
     idle_seconds: f64,
 }
 
-impl Default for TypedSessions {
+impl Default for SessionsTable {
     fn default() -> Self {
         Self { idle_seconds: 3600.0 }
     }
 }
 
-/// `[streams]` as typed.
-#[derive(Debug, Deserialize)]
+/// Streams.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedStreams {
+pub(super) struct StreamsTable {
+    /// How long a prompt without a reader goes on, so that its client can reconnect and resume.
+    #[schemars(range(min = 0, max = 31_536_000))]
     resume_seconds: f64,
 }
 
-impl Default for TypedStreams {
+impl Default for StreamsTable {
     fn default() -> Self {
         Self { resume_seconds: 15.0 }
     }
 }
 
-/// What a body may have.
-const BYTES: RangeInclusive<u64> = 1_024..=1 << 32;
-
-/// What an answer may have: its log is one record of the history in the end.
-const ANSWER_BYTES: RangeInclusive<u64> = 1_024..=1 << 28;
-
-impl TypedLimits {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> LimitSettings {
-        let mut number = |key, value, allowed| checks.number(&format!("limits.{key}"), value, allowed);
+impl LimitsTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> LimitSettings {
         LimitSettings {
-            concurrent_streams: number("concurrent_streams", self.concurrent_streams, 1..=1_000_000),
-            readers: number("readers", self.readers, 1..=10_000_000),
-            connections: number("connections", self.connections, 1..=10_000_000),
-            body_bytes: number("body_bytes", self.body_bytes, BYTES),
-            ingest_body_bytes: number("ingest_body_bytes", self.ingest_body_bytes, BYTES),
-            model_queue: number("model_queue", self.model_queue, 0..=1_000_000),
-            question_chars: number("question_chars", self.question_chars, 1..=100_000_000),
-            answer_bytes: number("answer_bytes", self.answer_bytes, ANSWER_BYTES),
-            requests_per_minute: checks.number(
-                "limits.requests_per_minute",
-                self.requests_per_minute,
-                0..=1_000_000,
-            ),
+            concurrent_streams: validator.number("limits.concurrent_streams", self.concurrent_streams),
+            readers: validator.number("limits.readers", self.readers),
+            connections: validator.number("limits.connections", self.connections),
+            body_bytes: validator.number("limits.body_bytes", self.body_bytes),
+            ingest_body_bytes: validator.number("limits.ingest_body_bytes", self.ingest_body_bytes),
+            model_queue: validator.number("limits.model_queue", self.model_queue),
+            question_chars: validator.number("limits.question_chars", self.question_chars),
+            answer_bytes: validator.number("limits.answer_bytes", self.answer_bytes),
+            requests_per_minute: validator.number("limits.requests_per_minute", self.requests_per_minute),
         }
     }
 }
 
-impl TypedSessions {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> SessionSettings {
-        SessionSettings { idle: checks.seconds("sessions.idle_seconds", self.idle_seconds, SOME_TIME) }
+impl SessionsTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> SessionSettings {
+        SessionSettings { idle: validator.seconds("sessions.idle_seconds", self.idle_seconds) }
     }
 }
 
-impl TypedStreams {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> StreamSettings {
-        StreamSettings { resume: checks.seconds("streams.resume_seconds", self.resume_seconds, ANY_TIME) }
+impl StreamsTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> StreamSettings {
+        StreamSettings { resume: validator.seconds("streams.resume_seconds", self.resume_seconds) }
     }
 }

@@ -1,43 +1,39 @@
-//! Settings of models that run in this process: where their files are and come from, and which ones are meant.
+//! `[models]`: the files and the prefix cache of models in this process, and which model a name means.
 
 use std::path::PathBuf;
 
 use ::models::files::{Manifest, Model, Purpose};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::checks::Checks;
 use super::directories;
-use super::mistake::suggestion;
+use super::invalid_value::{InvalidValue, suggestion};
+use super::validator::Validator;
 
-/// The model that embeds if none is named.
+/// The default of `embedding.model`.
 pub(super) const DEFAULT_EMBEDDER: &str = "granite-embedding-30m-english";
 
-/// The model that answers if none is named.
+/// The default of `providers.NAME.model`.
 pub(super) const DEFAULT_CHAT: &str = "qwen2.5-coder-1.5b-instruct";
 
-/// `[models]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ModelSettings {
-    /// Where the files of in-process models are.
     pub(crate) dir: PathBuf,
-    /// Where the model hub is, or a mirror of it; without a slash at its end.
+    /// Without a slash at its end.
     pub(crate) hub: String,
-    /// How many bytes of what chat models have read are kept in memory.
     pub(crate) kept_memory_bytes: usize,
-    /// How many bytes of it are kept in files.
     pub(crate) kept_disk_bytes: u64,
-    /// Whether a server has them read passages ahead of any question.
     pub(crate) read_ahead: ReadingAhead,
 }
 
-/// When passages are read ahead of any question.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// When the prefix cache is filled in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReadingAhead {
-    /// While nobody asks.
+    /// while no prompt runs
     #[default]
     Idle,
-    /// Not at all.
+    /// only as prompts need them
     Never,
 }
 
@@ -51,7 +47,7 @@ pub(crate) enum EmbeddedModel {
 }
 
 impl EmbeddedModel {
-    /// The model whose files can be pulled.
+    /// The model, if its files can be pulled.
     pub(crate) fn known(self) -> Option<&'static Model> {
         match self {
             Self::Known(model) => Some(model),
@@ -60,18 +56,26 @@ impl EmbeddedModel {
     }
 }
 
-/// `[models]` as typed.
-#[derive(Debug, Deserialize)]
+/// Models in this process.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedModels {
+pub(super) struct ModelsTable {
+    /// The folder of their files [default: `wellspring/models` in the XDG cache directory].
     dir: Option<String>,
+    /// The model hub, or a mirror of it, that `wellspring models pull` asks first.
     hub: String,
+    /// The prefix cache in memory, in bytes: half of it for passages, half for conversations. 0 turns it off.
+    #[schemars(range(min = 0, max = 1_099_511_627_776_u64))]
     kept_memory_bytes: u64,
+    /// The prefix cache on disk, in bytes: passages, in the folder `cache` of `dir`. 0 turns it off.
+    #[schemars(range(min = 0, max = 1_125_899_906_842_624_u64))]
     kept_disk_bytes: u64,
+    /// When a server fills the prefix cache with all passages of the knowledge base, as far as there is room.
+    /// `wellspring models warm` fills it at once.
     read_ahead: ReadingAhead,
 }
 
-impl Default for TypedModels {
+impl Default for ModelsTable {
     fn default() -> Self {
         Self {
             dir: None,
@@ -83,21 +87,21 @@ impl Default for TypedModels {
     }
 }
 
-impl TypedModels {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> ModelSettings {
-        let default = directories::models(checks.environment);
+impl ModelsTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> ModelSettings {
+        let default_dir = directories::models(validator.environment);
         ModelSettings {
-            dir: checks.folder("models.dir", self.dir, default),
-            hub: checks.base_url("models.hub", Some(self.hub)).unwrap_or_default(),
-            kept_memory_bytes: checks.number("models.kept_memory_bytes", self.kept_memory_bytes, 0..=1 << 40),
-            kept_disk_bytes: checks.number("models.kept_disk_bytes", self.kept_disk_bytes, 0..=1 << 50),
+            dir: validator.folder("models.dir", self.dir, default_dir),
+            hub: validator.base_url("models.hub", Some(self.hub)).unwrap_or_default(),
+            kept_memory_bytes: validator.number("models.kept_memory_bytes", self.kept_memory_bytes),
+            kept_disk_bytes: validator.number("models.kept_disk_bytes", self.kept_disk_bytes),
             read_ahead: self.read_ahead,
         }
     }
 }
 
-/// The model that is meant: what has a slash in it is a path, everything else a name.
-pub(super) fn embedded(model: &str, purpose: Purpose) -> Result<EmbeddedModel, String> {
+/// The model that a setting means: a path if there is a slash in it, otherwise a name of the manifest.
+pub(super) fn embedded(model: &str, purpose: Purpose) -> Result<EmbeddedModel, InvalidValue> {
     if model.contains('/') {
         return Ok(EmbeddedModel::Own(PathBuf::from(model)));
     }
@@ -109,8 +113,8 @@ pub(super) fn embedded(model: &str, purpose: Purpose) -> Result<EmbeddedModel, S
     let names: Vec<_> = models.iter().map(|known| known.name.as_str()).collect();
     let (suggestion, names) = (suggestion(model, &names), names.join(", "));
     let (what, path) = match purpose {
-        Purpose::Embedding => ("embedder", "a folder such as ./my-model"),
+        Purpose::Embedding => ("embedding model", "a folder such as ./my-model"),
         Purpose::Chat => ("chat model", "a file such as ./my-model.gguf"),
     };
-    Err(format!("{model:?} is no {what} that is known{suggestion}; allowed are {names}, or {path}"))
+    Err(format!("{model:?} is not a known {what}{suggestion}; allowed are {names}, or {path}").into())
 }

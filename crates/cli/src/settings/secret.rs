@@ -1,5 +1,4 @@
-//! What must not be seen. Whoever prints, logs or serializes one of these gets the mask; the text itself
-//! is only given to who asks for it by `expose`.
+//! Secrets: printing, logging or serializing one yields a mask; only `expose` returns the text.
 
 use std::fmt;
 
@@ -13,12 +12,11 @@ const MASK: &str = "****";
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
     pub(crate) fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text, to be sent to whom it is meant for.
+    /// The text, to be sent to its provider.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -35,7 +33,6 @@ impl fmt::Debug for Secret {
 pub(crate) struct SecretUrl(Url);
 
 impl SecretUrl {
-    /// Hides the password of a URL.
     pub(crate) fn new(url: Url) -> Self {
         Self(url)
     }
@@ -46,14 +43,14 @@ impl SecretUrl {
     }
 }
 
-/// A text that someone gave us, in quotes, as it may be repeated in a message: it may be a URL.
-pub(crate) fn shown(given: &str) -> String {
-    let masked = Url::parse(given).ok().filter(Url::has_host).map(|url| SecretUrl(url).to_string());
-    format!("{:?}", masked.as_deref().unwrap_or(given))
+/// A given text in quotes, as it may be repeated in a message: if it is a URL, its password is masked.
+pub(crate) fn masked(given: &str) -> String {
+    let url = Url::parse(given).ok().filter(Url::has_host).map(|url| SecretUrl(url).to_string());
+    format!("{:?}", url.as_deref().unwrap_or(given))
 }
 
-/// The URL without what could be secret in it: a password, a user name that stands alone (often a token),
-/// and parameters that are called something with password.
+/// Masks what may be secret in a URL: a password, a user name without a password (often a token), and parameters with
+/// "password" in their name.
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.0.clone();

@@ -1,51 +1,45 @@
-//! Settings of the HTTP server: where it listens, whom it trusts, who may use it.
+//! `[server]` and `[auth]`: where the HTTP server listens, which proxies and origins it trusts, who may use it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
-use super::checks::{ANY_TIME, Checks, SOME_TIME, in_seconds};
-use super::secret::shown;
+use super::invalid_value::InvalidValue;
+use super::secret::masked;
+use super::validator::{Validator, in_seconds};
 
-/// `[server]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ServerSettings {
-    /// Where to listen; port 0 lets the system choose one.
     pub(crate) bind: SocketAddr,
-    /// Origins whose pages may call us, as browsers write them; `*` for all.
+    /// As browsers write them; `*` for all.
     pub(crate) allowed_origins: Vec<String>,
-    /// Proxies that are believed when they tell a client's address.
     pub(crate) trusted_proxies: Vec<Network>,
-    /// How long running prompts may go on after the server was told to stop.
     #[serde(rename = "drain_seconds", serialize_with = "in_seconds")]
     pub(crate) drain: Duration,
-    /// How long the head of a request may take to come.
     #[serde(rename = "head_seconds", serialize_with = "in_seconds")]
     pub(crate) head: Duration,
-    /// How long a connection may wait for its next request.
     #[serde(rename = "idle_seconds", serialize_with = "in_seconds")]
     pub(crate) idle: Duration,
-    /// How long a client may leave unread what it is sent.
     #[serde(rename = "unread_seconds", serialize_with = "in_seconds")]
     pub(crate) unread: Duration,
 }
 
-/// `[auth]`
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+/// Who may use the server.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct AuthSettings {
-    /// How clients show who they are.
+    /// How clients authenticate.
     pub(crate) mode: AuthMode,
 }
 
-/// How clients show who they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AuthMode {
-    /// They don't.
+    /// not at all: every client that reaches the server may use it
     #[default]
     None,
 }
@@ -53,26 +47,37 @@ pub(crate) enum AuthMode {
 /// The IP addresses that share their first bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
-    /// One of them.
     pub(crate) address: IpAddr,
     /// How many bits they share.
     pub(crate) prefix: u8,
 }
 
-/// `[server]` as typed.
-#[derive(Debug, Deserialize)]
+/// The HTTP server.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedServer {
+pub(super) struct ServerTable {
+    /// The address to listen on, `host:port`; with port 0 the system chooses one.
     bind: String,
+    /// Origins whose pages may call the server: `scheme://host[:port]`, or `"*"` for all.
     allowed_origins: Vec<String>,
+    /// Proxies whose `X-Forwarded-For` or `Forwarded` header is believed: IP addresses, or networks such as
+    /// `"10.0.0.0/8"`.
     trusted_proxies: Vec<String>,
+    /// How long running prompts may go on after the server begins to stop.
+    #[schemars(range(min = 0, max = 31_536_000))]
     drain_seconds: f64,
+    /// How long the head of a request may take to arrive.
+    #[schemars(range(min = 0.001, max = 31_536_000))]
     head_seconds: f64,
+    /// How long a connection may be idle between requests; longer than a proxy in front of the server keeps it.
+    #[schemars(range(min = 0.001, max = 31_536_000))]
     idle_seconds: f64,
+    /// How long a client may leave a response unread before its connection is closed.
+    #[schemars(range(min = 0.001, max = 31_536_000))]
     unread_seconds: f64,
 }
 
-impl Default for TypedServer {
+impl Default for ServerTable {
     fn default() -> Self {
         Self {
             bind: "127.0.0.1:8080".to_owned(),
@@ -86,72 +91,74 @@ impl Default for TypedServer {
     }
 }
 
-impl TypedServer {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> ServerSettings {
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+impl ServerTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> ServerSettings {
+        let unused = SocketAddr::from(([0, 0, 0, 0], 0));
         ServerSettings {
-            bind: checks.keep("server.bind", address(&self.bind)).unwrap_or(nowhere),
-            allowed_origins: each(checks, "server.allowed_origins", &self.allowed_origins, origin),
-            trusted_proxies: each(checks, "server.trusted_proxies", &self.trusted_proxies, network),
-            drain: checks.seconds("server.drain_seconds", self.drain_seconds, ANY_TIME),
-            head: checks.seconds("server.head_seconds", self.head_seconds, SOME_TIME),
-            idle: checks.seconds("server.idle_seconds", self.idle_seconds, SOME_TIME),
-            unread: checks.seconds("server.unread_seconds", self.unread_seconds, SOME_TIME),
+            bind: validator.valid("server.bind", address(&self.bind)).unwrap_or(unused),
+            allowed_origins: each(validator, "server.allowed_origins", &self.allowed_origins, origin),
+            trusted_proxies: each(validator, "server.trusted_proxies", &self.trusted_proxies, network),
+            drain: validator.seconds("server.drain_seconds", self.drain_seconds),
+            head: validator.seconds("server.head_seconds", self.head_seconds),
+            idle: validator.seconds("server.idle_seconds", self.idle_seconds),
+            unread: validator.seconds("server.unread_seconds", self.unread_seconds),
         }
     }
 }
 
 fn each<T>(
-    checks: &mut Checks<'_>,
+    validator: &mut Validator<'_>,
     key: &str,
     texts: &[String],
-    check: impl Fn(&str) -> Result<T, String>,
+    check: impl Fn(&str) -> Result<T, InvalidValue>,
 ) -> Vec<T> {
     (texts.iter().enumerate())
-        .filter_map(|(index, text)| checks.keep(&format!("{key}[{index}]"), check(text)))
+        .filter_map(|(index, text)| validator.valid(&format!("{key}[{index}]"), check(text)))
         .collect()
 }
 
-/// A name is looked up here, once; of several addresses the first of IPv4 is taken.
-fn address(given: &str) -> Result<SocketAddr, String> {
+/// A host name is resolved once; of several addresses the first IPv4 one is taken.
+fn address(given: &str) -> Result<SocketAddr, InvalidValue> {
     if let Ok(address) = given.parse() {
         return Ok(address);
     }
-    let refusal = |why: &str| {
-        format!(
+    let invalid = |why: &str| {
+        InvalidValue::from(format!(
             "{given:?} is not an address to listen on ({why}); allowed is host:port, such as 127.0.0.1:8080, \
              [::1]:8080 or localhost:8080"
-        )
+        ))
     };
     match given.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {}
-        Some((host, _)) if !host.is_empty() => return Err(refusal("its port is not one of 0 to 65535")),
-        _ => return Err(refusal("host or port is missing")),
+        Some((host, _)) if !host.is_empty() => return Err(invalid("its port is not one of 0 to 65535")),
+        _ => return Err(invalid("host or port is missing")),
     }
-    let found: Vec<_> = given.to_socket_addrs().map_err(|error| refusal(&error.to_string()))?.collect();
+    let found: Vec<_> = given.to_socket_addrs().map_err(|error| invalid(&error.to_string()))?.collect();
     let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    chosen.copied().ok_or_else(|| refusal("the host has no address"))
+    chosen.copied().ok_or_else(|| invalid("the host has no address"))
 }
 
 /// An origin as browsers write it: lower case, without the scheme's own port.
-fn origin(given: &str) -> Result<String, String> {
+fn origin(given: &str) -> Result<String, InvalidValue> {
     if given == "*" {
         return Ok(given.to_owned());
     }
-    let refusal = || {
-        let given = shown(given);
-        format!("{given} is not an origin; allowed is scheme://host[:port] with nothing after it, or \"*\"")
+    let invalid = || {
+        let given = masked(given);
+        InvalidValue::from(format!(
+            "{given} is not an origin; allowed is scheme://host[:port] with nothing after it, or \"*\""
+        ))
     };
-    let url = Url::parse(given).map_err(|_| refusal())?;
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(refusal)?;
+    let url = Url::parse(given).map_err(|_| invalid())?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(invalid)?;
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let origin = format!("{}://{host}{port}", url.scheme());
     // The URL has nothing but its origin, and a slash that the parser adds for some schemes.
     let bare = url.as_str().trim_end_matches('/') == origin && !given.ends_with('/');
-    if bare { Ok(origin) } else { Err(refusal()) }
+    if bare { Ok(origin) } else { Err(invalid()) }
 }
 
-fn network(given: &str) -> Result<Network, String> {
+fn network(given: &str) -> Result<Network, InvalidValue> {
     let (address, prefix) = match given.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (given, None),
@@ -165,6 +172,7 @@ fn network(given: &str) -> Result<Network, String> {
         format!(
             "{given:?} is not a network; allowed is an IP address, or one with a prefix such as 10.0.0.0/8"
         )
+        .into()
     })
 }
 
@@ -189,7 +197,7 @@ mod tests {
         assert_eq!(address("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
         assert!(address("localhost:8080").unwrap().ip().is_loopback());
         for wrong in ["8080", ":8080", "localhost", "localhost:", "localhost:65536", "127.0.0.1:-1", ""] {
-            let message = address(wrong).unwrap_err();
+            let message = address(wrong).unwrap_err().to_string();
             assert!(message.contains("allowed is host:port"), "{wrong}: {message}");
         }
     }

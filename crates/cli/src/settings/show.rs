@@ -1,12 +1,11 @@
-//! The settings in force, as a person reads them: TOML, with where each value comes from.
+//! The settings in force as TOML, with where each value comes from.
 
 use super::Settings;
-use super::sources::Source;
-use super::tree::Tree;
+use super::raw::RawSettings;
+use super::sources::SettingOrigin;
 
-/// The settings as TOML, complete with defaults, secrets masked. What is not a default has its source
-/// beside it.
-pub(crate) fn show(settings: &Settings, tree: &Tree) -> String {
+/// All settings as TOML, with defaults, and secrets masked. A value that is not a default has its origin beside it.
+pub(crate) fn show(settings: &Settings, raw: &RawSettings) -> String {
     let text = toml::to_string(settings).expect("settings are tables of plain values, which TOML can write");
     let (mut table, mut shown) = (String::new(), String::new());
     for line in text.lines() {
@@ -18,9 +17,9 @@ pub(crate) fn show(settings: &Settings, tree: &Tree) -> String {
         }
         shown.push_str(line);
         if let Some((key, _)) = line.split_once(" = ") {
-            match tree.source(&format!("{table}{key}")) {
-                Source::Default => {}
-                source => shown.push_str(&format!("  # {source}")),
+            match raw.origin(&format!("{table}{key}")) {
+                SettingOrigin::Default => {}
+                origin => shown.push_str(&format!("  # {origin}")),
             }
         }
         shown.push('\n');

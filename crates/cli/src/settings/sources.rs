@@ -7,18 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directories;
+use super::error::SettingsError;
 
 /// The environment, as it was when the program started.
 pub(crate) type Environment = BTreeMap<String, String>;
 
-/// Everything that settings are made of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sources<'a> {
-    /// The file, if there is one.
+pub(crate) struct SettingsSources<'a> {
     pub(crate) file: Option<&'a SettingsFile>,
-    /// The environment.
     pub(crate) environment: &'a Environment,
-    /// The flags.
     pub(crate) flags: &'a Flags,
 }
 
@@ -29,19 +26,19 @@ pub(crate) struct Flags {
     pub(crate) bind: Option<String>,
 }
 
-/// A settings file that was read.
+/// A settings file and its text.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingsFile {
-    /// Where it is.
     pub(crate) path: PathBuf,
-    /// What it says.
     pub(crate) text: String,
 }
 
 impl SettingsFile {
-    /// Reads the named file. If none is named, the one in the user's configuration directory, which need
-    /// not exist.
-    pub(crate) fn read(named: Option<&Path>, environment: &Environment) -> Result<Option<Self>, String> {
+    /// Reads the named file; without a name the one in the user's configuration directory, which need not exist.
+    pub(crate) fn read(
+        named: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Option<Self>, SettingsError> {
         let path = match named {
             Some(path) => path.to_owned(),
             None => match directories::settings_file(environment).filter(|path| path.exists()) {
@@ -49,16 +46,17 @@ impl SettingsFile {
                 None => return Ok(None),
             },
         };
-        let text = fs::read_to_string(&path)
-            .map_err(|error| format!("the settings file {} cannot be read: {error}", path.display()))?;
-        Ok(Some(Self { path, text }))
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(Self { path, text })),
+            Err(source) => Err(SettingsError::Unreadable { path, source }),
+        }
     }
 }
 
 /// Where one setting comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// Nobody said anything.
+pub(crate) enum SettingOrigin {
+    /// No source sets it.
     Default,
     /// A line of the settings file, counted from 1.
     File(Arc<Path>, usize),
@@ -68,7 +66,7 @@ pub(crate) enum Source {
     Flag(&'static str),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -87,7 +85,7 @@ mod tests {
     fn a_named_file_must_exist_and_the_default_one_need_not() {
         let directory = tempfile::tempdir().unwrap();
         let missing = directory.path().join("missing.toml");
-        let message = SettingsFile::read(Some(&missing), &Environment::new()).unwrap_err();
+        let message = SettingsFile::read(Some(&missing), &Environment::new()).unwrap_err().to_string();
         assert!(message.contains("missing.toml"), "{message}");
 
         let home = directory.path().display().to_string();

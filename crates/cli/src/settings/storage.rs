@@ -1,96 +1,93 @@
-//! Settings of what is kept: history and documents, and what several servers share while prompts run.
+//! `[storage]` and `[live]`: where history, documents and the journal are stored.
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::checks::Checks;
 use super::secret::SecretUrl;
+use super::validator::Validator;
 
-/// `[storage]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct StorageSettings {
-    /// What keeps it.
     pub(crate) kind: StorageKind,
-    /// Where the database is.
     pub(crate) url: Option<SecretUrl>,
-    /// What an event that was shown survives.
     pub(crate) durability: Durability,
-    /// How long history is kept.
     #[serde(rename = "retention_days", serialize_with = "in_days")]
     pub(crate) retention: Duration,
-    /// The journal of running prompts is kept below this size, or below twice what their logs have.
     pub(crate) journal_bytes: u64,
-    /// A segment of the journal is closed at this size.
     pub(crate) segment_bytes: u64,
-    /// How many bytes of ended logs that were read lately are kept in memory.
     pub(crate) cache_bytes: usize,
-    /// How many bytes of finished logs are kept in memory.
     pub(crate) memory_bytes: usize,
-    /// How many sessions are kept in memory.
     pub(crate) memory_sessions: usize,
 }
 
-/// What keeps history and documents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StorageKind {
-    /// This process, until it ends.
-    Memory,
-    /// Files in the data folder.
+    /// files in `data_dir`
     #[default]
     Sqlite,
-    /// A Postgres server.
-    Postgres,
+    /// in memory, until the process ends
+    Memory,
 }
 
-/// What an event that was shown survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Durability {
-    /// The end of the process.
+    /// a crash of the process
     #[default]
     Process,
-    /// The loss of power too.
+    /// a power failure too
     Power,
 }
 
-/// `[live]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct LiveSettings {
-    /// Where sessions and running logs live.
     pub(crate) kind: LiveKind,
-    /// Where Redis is.
     pub(crate) url: Option<SecretUrl>,
 }
 
-/// Where sessions and running logs live.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LiveKind {
-    /// With everything else.
+    /// in the storage of this server
     #[default]
     Storage,
-    /// In Redis, for several servers to share.
-    Redis,
 }
 
-/// `[storage]` as typed.
-#[derive(Debug, Deserialize)]
+/// Where history and documents are stored.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedStorage {
+pub(super) struct StorageTable {
+    /// The store (`"postgres"` is not built yet).
     kind: StorageKind,
+    /// The address of Postgres; unused so far.
     url: Option<String>,
+    /// What an event that a client has seen survives.
     durability: Durability,
+    /// How many days history is kept.
+    #[schemars(range(min = 1, max = 36_500))]
     retention_days: u64,
+    /// The bound of the journal of running prompts, in bytes.
+    #[schemars(range(min = 4_194_304, max = 1_099_511_627_776_u64))]
     journal_bytes: u64,
+    /// The size at which a journal segment is closed, in bytes; at most a quarter of `journal_bytes`. It is deleted once no
+    /// running prompt needs it.
+    #[schemars(range(min = 65_536, max = 1_073_741_824))]
     segment_bytes: u64,
+    /// The cache of recently read logs of ended prompts, in bytes.
+    #[schemars(range(min = 0, max = 1_099_511_627_776_u64))]
     cache_bytes: u64,
+    /// With `kind = "memory"`: the bound of the logs of ended prompts, in bytes.
+    #[schemars(range(min = 1_048_576, max = 1_099_511_627_776_u64))]
     memory_bytes: u64,
+    /// With `kind = "memory"`: the bound of sessions.
+    #[schemars(range(min = 1, max = 100_000_000))]
     memory_sessions: u64,
 }
 
-impl Default for TypedStorage {
+impl Default for StorageTable {
     fn default() -> Self {
         Self {
             kind: StorageKind::default(),
@@ -106,45 +103,42 @@ impl Default for TypedStorage {
     }
 }
 
-/// `[live]` as typed.
-#[derive(Debug, Default, Deserialize)]
+/// Where sessions and the logs of running prompts live.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct TypedLive {
+pub(super) struct LiveTable {
+    /// The place (`"redis"`, for several servers to share, is not built yet).
     kind: LiveKind,
+    /// The address of Redis; unused so far.
     url: Option<String>,
 }
 
-impl TypedStorage {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> StorageSettings {
-        if self.kind == StorageKind::Postgres {
-            checks.refuse("storage.kind", not_built("postgres", "\"sqlite\" or \"memory\""));
-        }
+impl StorageTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> StorageSettings {
         if self.segment_bytes > self.journal_bytes / 4 {
-            let journal_bytes = self.journal_bytes;
-            let message =
-                format!("it must be at most a quarter of storage.journal_bytes, which is {journal_bytes}");
-            checks.refuse("storage.segment_bytes", message);
+            let message = format!(
+                "it must be at most a quarter of storage.journal_bytes, which is {}",
+                self.journal_bytes
+            );
+            validator.reject("storage.segment_bytes", message);
         }
         StorageSettings {
             kind: self.kind,
-            url: checks.url("storage.url", self.url, &["postgres", "postgresql"]),
+            url: validator.url("storage.url", self.url, &["postgres", "postgresql"]),
             durability: self.durability,
-            retention: DAY * checks.number("storage.retention_days", self.retention_days, 1..=36_500),
-            journal_bytes: checks.number("storage.journal_bytes", self.journal_bytes, 4_194_304..=1 << 40),
-            segment_bytes: checks.number("storage.segment_bytes", self.segment_bytes, 65_536..=1 << 30),
-            cache_bytes: checks.number("storage.cache_bytes", self.cache_bytes, 0..=1 << 40),
-            memory_bytes: checks.number("storage.memory_bytes", self.memory_bytes, 1_048_576..=1 << 40),
-            memory_sessions: checks.number("storage.memory_sessions", self.memory_sessions, 1..=100_000_000),
+            retention: DAY * validator.number("storage.retention_days", self.retention_days),
+            journal_bytes: validator.number("storage.journal_bytes", self.journal_bytes),
+            segment_bytes: validator.number("storage.segment_bytes", self.segment_bytes),
+            cache_bytes: validator.number("storage.cache_bytes", self.cache_bytes),
+            memory_bytes: validator.number("storage.memory_bytes", self.memory_bytes),
+            memory_sessions: validator.number("storage.memory_sessions", self.memory_sessions),
         }
     }
 }
 
-impl TypedLive {
-    pub(super) fn resolve(self, checks: &mut Checks<'_>) -> LiveSettings {
-        if self.kind == LiveKind::Redis {
-            checks.refuse("live.kind", not_built("redis", "\"storage\""));
-        }
-        LiveSettings { kind: self.kind, url: checks.url("live.url", self.url, &["redis", "rediss"]) }
+impl LiveTable {
+    pub(super) fn resolve(self, validator: &mut Validator<'_>) -> LiveSettings {
+        LiveSettings { kind: self.kind, url: validator.url("live.url", self.url, &["redis", "rediss"]) }
     }
 }
 
@@ -152,8 +146,4 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn in_days<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(duration.as_secs() / DAY.as_secs())
-}
-
-fn not_built(kind: &str, allowed: &str) -> String {
-    format!("{kind:?} is not built yet; allowed is {allowed}")
 }

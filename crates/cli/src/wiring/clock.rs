@@ -1,10 +1,9 @@
-//! The machine's clock.
+//! The system clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::{Clock, Timestamp};
 
-/// Tells the time of this machine.
 pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {

@@ -1,16 +1,17 @@
-//! Who embeds, as the settings want it.
+//! The configured embedder.
 
 use std::sync::Arc;
 
+use ::providers::{BatchLimits, HttpEmbedderSettings, RemoteEmbedder, RetryLimits};
 use domain::Embedder;
 use models::embedder::BertEmbedder;
 use models::files::ModelStore;
-use providers::{BatchLimits, HttpEmbedderSettings, RemoteEmbedder, RetryLimits};
 
+use super::WiringError;
 use crate::settings::{self, EmbeddingKind, Settings};
 
-/// An embedder as the settings want it. One in this process is there at once, and gets ready by itself.
-pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String> {
+/// The configured embedder. A model in this process loads in the background.
+pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, WiringError> {
     let embedding = &settings.embedding;
     let remote = match embedding.kind {
         EmbeddingKind::Embedded => return Ok(Arc::new(embedded_model(settings))),
@@ -34,12 +35,12 @@ pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, String>
         timeout: embedding.timeout,
         retries: RetryLimits::default(),
     });
-    Ok(Arc::new(embedder.map_err(|error| format!("embedding.{error}"))?))
+    Ok(Arc::new(embedder.map_err(WiringError::Embedding)?))
 }
 
 fn embedded_model(settings: &Settings) -> BertEmbedder {
     let limits = models::embedder::WorkerLimits::default();
-    match settings.embedding.embedded_model().expect("settings refuse an embedder that is not known") {
+    match settings.embedding.embedded_model().expect("settings refuse an unknown embedding model") {
         settings::EmbeddedModel::Own(folder) => {
             BertEmbedder::open(folder.display().to_string(), folder, limits)
         }

@@ -30,6 +30,6 @@ mod mounts;
 mod prometheus;
 mod search;
 mod serve;
-mod service;
+mod service_manager;
 mod slow_readers;
 mod stop;

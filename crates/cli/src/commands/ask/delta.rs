@@ -1,4 +1,4 @@
-//! A delta of the generation dialect, as far as a person is shown it.
+//! The deltas of the generation dialect, as far as they are printed.
 
 use serde::Deserialize;
 
@@ -6,25 +6,25 @@ use serde::Deserialize;
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(super) enum Delta {
     Token { text: String },
-    Done { metadata: Done },
-    Error { metadata: Failed },
+    Done { metadata: DoneMetadata },
+    Error { metadata: ErrorMetadata },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Done {
+pub(super) struct DoneMetadata {
     pub(super) finish_reason: String,
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Vec<DeltaSource>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Failed {
+pub(super) struct ErrorMetadata {
     pub(super) message: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Source {
+pub(super) struct DeltaSource {
     pub(super) index: u32,
     pub(super) title: String,
     pub(super) cited: bool,
@@ -34,8 +34,8 @@ pub(super) struct Source {
     line_end: Option<u32>,
 }
 
-impl Source {
-    /// Where it is: a file with its lines, else an address.
+impl DeltaSource {
+    /// A file with its lines, otherwise a URL.
     pub(super) fn place(&self) -> String {
         let Some(path) = &self.file_path else { return self.url.clone().unwrap_or_default() };
         match (self.line_start, self.line_end) {

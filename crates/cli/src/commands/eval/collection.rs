@@ -1,7 +1,8 @@
-//! A collection as BEIR has them: documents, questions, and which documents answer which question; and, beyond BEIR,
-//! what a good answer says. What is wrong with a file is told with its line.
+//! A collection in BEIR form: documents, questions, and which documents answer which question. An error names the file and
+//! the line.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,54 +12,52 @@ use retrieval::ranking_metrics::Judgements;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+/// Why a collection cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CollectionError {
+    #[error("{path}: {source}", path = path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{path}, line {line}: {message}", path = path.display())]
+    Line { path: PathBuf, line: usize, message: String },
+    #[error("{path}: {message}", path = path.display())]
+    Inconsistent { path: PathBuf, message: String },
+}
+
 /// Documents, and questions with their judgements.
 #[derive(Debug)]
 pub(super) struct Collection {
     /// The folder's name.
     pub(super) name: String,
-    pub(super) documents: Vec<Entry>,
+    pub(super) documents: Vec<CollectionDocument>,
     /// In the order of their file.
     pub(super) questions: Vec<Question>,
 }
 
-/// A document of a collection.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) place: DocumentLocation,
-    /// As the collection has it, and be it nothing; none where it is the document itself that has one.
+pub(super) struct CollectionDocument {
+    pub(super) location: DocumentLocation,
+    /// The title in `corpus.jsonl`, which may be empty; `None` for a file, whose title is in its text.
     pub(super) title: Option<String>,
     pub(super) text: String,
 }
 
-/// A question, and which documents answer it.
 #[derive(Debug)]
 pub(super) struct Question {
-    pub(super) id: String,
     pub(super) text: String,
+    /// The grades of the documents that answer it.
     pub(super) judgements: Judgements<DocumentId>,
 }
 
-/// What a good answer to a question says: a line of `answers.jsonl`.
-#[derive(Debug, Deserialize)]
-pub(super) struct Reference {
-    #[serde(rename = "_id")]
-    id: String,
-    /// Whether the documents have an answer.
-    #[serde(default = "yes")]
-    pub(super) answerable: bool,
-    /// Answers as people gave them.
-    #[serde(default)]
-    pub(super) answers: Vec<String>,
-    /// Words of which a right answer has at least one.
-    #[serde(default)]
-    pub(super) facts: Vec<String>,
+/// Which questions of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Split {
+    /// `queries.jsonl` and `qrels.tsv`.
+    Test,
+    /// `dev_queries.jsonl` and `dev_qrels.tsv`.
+    Dev,
 }
 
-fn yes() -> bool {
-    true
-}
-
-/// A line of `corpus.jsonl`. It has its text, or names a file that does, from the collection's folder.
+/// A line of `corpus.jsonl`: with a text, or with the path of a file, relative to the collection's folder.
 #[derive(Deserialize)]
 struct CorpusLine {
     #[serde(rename = "_id")]
@@ -78,96 +77,88 @@ struct QueryLine {
 }
 
 impl Collection {
-    /// Reads the collection in a folder, with the questions of one of its splits.
-    pub(super) fn read(folder: &Path, dev: bool) -> Result<Self, String> {
-        let prefix = if dev { "dev_" } else { "" };
-        let (documents, ids) = Self::documents(folder)?;
+    /// Reads the collection in a folder, with the questions of one split.
+    pub(super) fn read(folder: &Path, split: Split) -> Result<Self, CollectionError> {
+        let prefix = match split {
+            Split::Test => "",
+            Split::Dev => "dev_",
+        };
+        let (documents, ids) = read_documents(folder)?;
         let queries = json_lines::<QueryLine>(&folder.join(format!("{prefix}queries.jsonl")))?;
         let qrels = folder.join(format!("{prefix}qrels.tsv"));
 
         let known: HashSet<&str> = queries.iter().map(|query| query.id.as_str()).collect();
-        let mut judgements = judgements(&qrels, &ids, &known)?;
+        let mut judgements = read_judgements(&qrels, &ids, &known)?;
         if judgements.is_empty() {
-            return Err(format!("{}: no question has a judgement", qrels.display()));
+            return Err(inconsistent(&qrels, "no question has a judgement"));
         }
         let question = |QueryLine { id, text }| {
             let judgements = judgements.remove(&id).unwrap_or_default();
-            Question { id, text, judgements }
+            Question { text, judgements }
         };
         let questions = queries.into_iter().map(question).collect();
-        Ok(Self { name: name_of(folder), documents, questions })
-    }
-
-    /// Reads the documents of the collection in a folder, and which `_id` is which.
-    pub(super) fn documents(folder: &Path) -> Result<(Vec<Entry>, HashMap<String, DocumentId>), String> {
-        let mut ids = HashMap::new();
-        let mut documents = Vec::new();
-        for line in json_lines::<CorpusLine>(&folder.join("corpus.jsonl"))? {
-            let id = line.id.clone();
-            let entry = entry(folder, line)?;
-            if ids.insert(id.clone(), entry.place.document()).is_some() {
-                return Err(format!("corpus.jsonl: two documents have the _id {id:?}"));
-            }
-            documents.push(entry);
-        }
-        Ok((documents, ids))
+        let name = folder.canonicalize().ok();
+        let name = name.as_deref().unwrap_or(folder).file_name().unwrap_or_default();
+        Ok(Self { name: name.to_string_lossy().into_owned(), documents, questions })
     }
 
     /// The questions that have a judgement.
     pub(super) fn judged(&self) -> impl Iterator<Item = &Question> {
         self.questions.iter().filter(|question| !question.judgements.is_empty())
     }
-
-    /// Reads what good answers say, by the question's id.
-    pub(super) fn references(folder: &Path) -> Result<HashMap<String, Reference>, String> {
-        let lines = json_lines::<Reference>(&folder.join("answers.jsonl"))?;
-        Ok(lines.into_iter().map(|reference| (reference.id.clone(), reference)).collect())
-    }
 }
 
-/// What the collection in a folder goes by.
-pub(super) fn name_of(folder: &Path) -> String {
-    let name = folder.canonicalize().ok();
-    let name = name.as_deref().unwrap_or(folder).file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
+type DocumentIds = HashMap<String, DocumentId>;
 
-/// The document of a line.
-fn entry(folder: &Path, line: CorpusLine) -> Result<Entry, String> {
-    let CorpusLine { id, title, text, file } = line;
-    match (text, file) {
-        (Some(text), None) => Ok(Entry { place: place(&id, &text), title: Some(title), text }),
-        (None, Some(file)) => {
-            let path = folder.join(&file);
-            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            Ok(Entry { place: filed(id), title: None, text })
+/// Reads the documents, and the id of each `_id`.
+fn read_documents(folder: &Path) -> Result<(Vec<CollectionDocument>, DocumentIds), CollectionError> {
+    let corpus = folder.join("corpus.jsonl");
+    let mut ids = HashMap::new();
+    let mut documents = Vec::new();
+    for line in json_lines::<CorpusLine>(&corpus)? {
+        let CorpusLine { id, title, text, file } = line;
+        let document = match (text, file) {
+            (Some(text), None) => {
+                CollectionDocument { location: text_location(&id, &text), title: Some(title), text }
+            }
+            (None, Some(file)) => {
+                let path = folder.join(&file);
+                let text = fs::read_to_string(&path)
+                    .map_err(|source| CollectionError::Unreadable { path, source })?;
+                CollectionDocument { location: location(id.clone()), title: None, text }
+            }
+            _ => {
+                return Err(inconsistent(&corpus, format!("document {id:?} needs either a text or a file")));
+            }
+        };
+        if ids.insert(id.clone(), document.location.document()).is_some() {
+            return Err(inconsistent(&corpus, format!("two documents have the _id {id:?}")));
         }
-        _ => Err(format!("corpus.jsonl: document {id:?} needs either a text or a file")),
+        documents.push(document);
     }
+    Ok((documents, ids))
 }
 
 /// The judgements of `qrels.tsv`, by the question's id.
-fn judgements(
+fn read_judgements(
     path: &Path,
-    documents: &HashMap<String, DocumentId>,
+    documents: &DocumentIds,
     questions: &HashSet<&str>,
-) -> Result<HashMap<String, Judgements<DocumentId>>, String> {
+) -> Result<HashMap<String, Judgements<DocumentId>>, CollectionError> {
     let mut judgements: HashMap<String, Judgements<DocumentId>> = HashMap::new();
-    // The first line has the names of the columns.
+    // The first line is a header.
     for (number, line) in lines(path)?.skip(1) {
-        let line = line.map_err(|error| wrong(path, number, error))?;
+        let line = line.map_err(|error| wrong_line(path, number, error))?;
         let fields: Vec<&str> = line.split('\t').collect();
         let [question, document, grade] = fields[..] else {
-            return Err(wrong(
-                path,
-                number,
-                "expected a query-id, a corpus-id and a score, separated by tabs",
-            ));
+            let message = "expected a query-id, a corpus-id and a score, separated by tabs";
+            return Err(wrong_line(path, number, message));
         };
         let grade = grade.trim().parse().map_err(|_| {
-            wrong(path, number, format!("the score {grade:?} is not a whole number from 0 upwards"))
+            wrong_line(path, number, format!("the score {grade:?} is not a whole number from 0 upwards"))
         })?;
-        let unknown = |what, id, file| wrong(path, number, format!("there is no {what} {id:?} in {file}"));
+        let unknown =
+            |what, id, file| wrong_line(path, number, format!("there is no {what} {id:?} in {file}"));
         let document =
             documents.get(document).ok_or_else(|| unknown("document", document, "corpus.jsonl"))?;
         if !questions.contains(question) {
@@ -178,36 +169,41 @@ fn judgements(
     Ok(judgements)
 }
 
-pub(super) fn json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, String> {
+fn json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionError> {
     let read = |(number, line): (usize, io::Result<String>)| {
-        let line = line.map_err(|error| wrong(path, number, error))?;
-        serde_json::from_str(&line).map_err(|error| wrong(path, number, error))
+        let line = line.map_err(|error| wrong_line(path, number, error))?;
+        serde_json::from_str(&line).map_err(|error| wrong_line(path, number, error))
     };
     lines(path)?.map(read).collect()
 }
 
 /// The lines of a file that are not empty, counted from 1.
-fn lines(path: &Path) -> Result<impl Iterator<Item = (usize, io::Result<String>)>, String> {
-    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+fn lines(path: &Path) -> Result<impl Iterator<Item = (usize, io::Result<String>)>, CollectionError> {
+    let unreadable = |source| CollectionError::Unreadable { path: path.to_owned(), source };
+    let file = File::open(path).map_err(unreadable)?;
     let is_empty = |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.trim().is_empty());
     Ok((1..).zip(BufReader::new(file).lines()).filter(move |(_, line)| !is_empty(line)))
 }
 
-fn wrong(path: &Path, line: usize, what: impl std::fmt::Display) -> String {
-    format!("{}, line {line}: {what}", path.display())
+fn wrong_line(path: &Path, line: usize, message: impl Display) -> CollectionError {
+    CollectionError::Line { path: path.to_owned(), line, message: message.to_string() }
 }
 
-/// Where a document is filed. Collections name no files, so it is told by a text's beginning whether it is code.
-fn place(id: &str, text: &str) -> DocumentLocation {
+fn inconsistent(path: &Path, message: impl Into<String>) -> CollectionError {
+    CollectionError::Inconsistent { path: path.to_owned(), message: message.into() }
+}
+
+/// The location of a document without a file. Whether it is code is guessed from its first line.
+fn text_location(id: &str, text: &str) -> DocumentLocation {
     let extension = language(text).unwrap_or("txt");
-    filed(format!("{id}.{extension}"))
+    location(format!("{id}.{extension}"))
 }
 
-fn filed(file_path: String) -> DocumentLocation {
+fn location(file_path: String) -> DocumentLocation {
     DocumentLocation { collection: "eval".to_owned(), repo_url: "eval".to_owned(), file_path }
 }
 
-/// The extension of files that begin as this one does: with a definition.
+/// The file extension of a text that begins with a definition.
 fn language(text: &str) -> Option<&'static str> {
     const BEGINNINGS: [(&str, &str); 8] = [
         ("def ", "py"),
@@ -235,21 +231,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let corpus = "{\"_id\":\"d\",\"title\":\"T\",\"text\":\"def f(): x\"}\n\n{\"_id\":\"e\",\"file\":\"corpus.jsonl\"}\n";
         let queries = "{\"_id\":\"q\",\"text\":\"why?\"}\n";
-        let answers = "{\"_id\":\"q\",\"answerable\":true,\"answers\":[\"so\"],\"facts\":[]}\n";
-        let files = [
-            ("corpus.jsonl", corpus),
-            ("queries.jsonl", queries),
-            ("qrels.tsv", "q\td\ts\nq\td\t1\n"),
-            ("answers.jsonl", answers),
-        ];
+        let files =
+            [("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels.tsv", "q\td\ts\nq\td\t1\n")];
         for (changed, seed) in files {
             fuzz_text(&[seed], &["\t", "\n", "\"_id\"", "\"q\"", "-1", "18446744073709551616"], |text| {
                 for (name, right) in files {
                     fs::write(folder.path().join(name), if name == changed { text } else { right }).unwrap();
                 }
-                let read = Collection::read(folder.path(), false);
+                let read = Collection::read(folder.path(), Split::Test);
                 assert!(read.is_err() || read.is_ok_and(|read| read.judged().count() > 0));
-                let _ = Collection::references(folder.path());
             });
         }
     }

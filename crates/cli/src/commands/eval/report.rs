@@ -1,36 +1,32 @@
-//! What was measured, for people and for machines.
+//! The report, as a table and as JSON.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::answers::Answers;
-use super::found::Measured;
+use super::retrieval::MeasuredRetrieval;
 
-/// Everything that was measured.
-pub(super) struct Report {
+pub(super) struct EvalReport {
     pub(super) collection: String,
-    /// Of the embedder.
+    /// The embedding model.
     pub(super) model: String,
     pub(super) documents: usize,
     pub(super) chunks: usize,
-    /// How long taking the documents in took.
-    pub(super) fill: Duration,
-    /// As the settings have it.
-    pub(super) whole: Measured,
-    pub(super) parts: Vec<Part>,
-    /// If questions were asked.
-    pub(super) answers: Option<Answers>,
+    /// The time of the ingest.
+    pub(super) ingest: Duration,
+    /// The configured retrieval.
+    pub(super) whole: MeasuredRetrieval,
+    pub(super) parts: Vec<MeasuredPart>,
 }
 
-/// A way of finding that is measured beside.
-pub(super) struct Part {
+/// A part of the retrieval, measured alone.
+pub(super) struct MeasuredPart {
     pub(super) name: &'static str,
-    pub(super) measured: Measured,
+    pub(super) measured: MeasuredRetrieval,
 }
 
-impl Report {
+impl EvalReport {
     /// One JSON object.
     pub(super) fn json(&self) -> String {
         let mut report = figures(&self.whole);
@@ -39,24 +35,21 @@ impl Report {
         report.insert("queries".to_owned(), json!(self.whole.metrics.questions));
         report.insert("documents".to_owned(), json!(self.documents));
         report.insert("chunks".to_owned(), json!(self.chunks));
-        report.insert("ingest_seconds".to_owned(), json!(rounded(self.fill.as_secs_f64())));
+        report.insert("ingest_seconds".to_owned(), json!(rounded(self.ingest.as_secs_f64())));
         if !self.parts.is_empty() {
             let parts = self.parts.iter().map(|part| (part.name.to_owned(), figures(&part.measured).into()));
             report.insert("parts".to_owned(), Value::Object(parts.collect()));
         }
-        if let Some(answers) = &self.answers {
-            report.extend(answers.figures());
-        }
         format!("{:#}\n", Value::Object(report))
     }
 
-    /// A line a way of finding.
+    /// One line for the configured retrieval and each part.
     pub(super) fn table(&self) -> String {
         let Self { collection, documents, chunks, model, .. } = self;
         let questions = self.whole.metrics.questions;
-        let seconds = self.fill.as_secs_f64();
+        let seconds = self.ingest.as_secs_f64();
         let mut table = format!(
-            "{collection}: {questions} questions, {documents} documents in {chunks} chunks, taken in by {model} in \
+            "{collection}: {questions} questions, {documents} documents in {chunks} chunks, embedded by {model} in \
              {seconds:.1} s\n{:15}  nDCG@10  recall@10  recall@100  MRR@10  relevant  ms p50  ms p95\n",
             ""
         );
@@ -75,14 +68,11 @@ impl Report {
                 measured.milliseconds(0.95),
             );
         }
-        if let Some(answers) = &self.answers {
-            table.push_str(&answers.table());
-        }
         table
     }
 }
 
-fn figures(measured: &Measured) -> Map<String, Value> {
+fn figures(measured: &MeasuredRetrieval) -> Map<String, Value> {
     let metrics = measured.metrics;
     let figures = [
         ("ndcg@10", metrics.ndcg_at_10),
@@ -96,13 +86,13 @@ fn figures(measured: &Measured) -> Map<String, Value> {
     figures.into_iter().map(|(name, figure)| (name.to_owned(), json!(rounded(figure)))).collect()
 }
 
-/// The share of the questions for which something relevant was found, as the gate has it.
+/// The share of the questions that pass the relevance gate.
 #[expect(clippy::cast_precision_loss, reason = "there are few questions")]
-fn relevant(measured: &Measured) -> f64 {
+fn relevant(measured: &MeasuredRetrieval) -> f64 {
     measured.relevant as f64 / f64::from(measured.metrics.questions.max(1))
 }
 
-/// More digits would say nothing.
+/// Four decimals.
 fn rounded(figure: f64) -> f64 {
     (figure * 1e4).round() / 1e4
 }

@@ -1,4 +1,4 @@
-//! How far reading a source is: on a terminal one line that moves, elsewhere nothing.
+//! The progress of reading a source: one line that is redrawn on a terminal, otherwise nothing.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -6,26 +6,25 @@ use std::time::{Duration, Instant};
 
 use ingest::IngestProgress;
 
-/// How often the moving line moves.
+/// The least time between two drawings.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Tells on standard error how far one source is.
-pub(in crate::commands) struct Reporter<'a> {
+/// The progress line of one source, on standard error.
+pub(in crate::commands) struct ProgressLine<'a> {
     source: &'a str,
     began: Instant,
-    /// When the line was last drawn; none where there is no terminal, or nobody wants to see it.
+    /// When the line was last drawn; `None` without a terminal, or if it is not wanted.
     drawn: Option<Mutex<Option<Instant>>>,
 }
 
-impl<'a> Reporter<'a> {
-    /// Has told nothing yet.
+impl<'a> ProgressLine<'a> {
     pub(in crate::commands) fn new(source: &'a str, wanted: bool) -> Self {
         let drawn = (wanted && io::stderr().is_terminal()).then(Mutex::default);
         Self { source, began: Instant::now(), drawn }
     }
 
-    /// Tells how far it is.
-    pub(in crate::commands) fn tell(&self, progress: IngestProgress) {
+    /// Redraws the line, unless it was just drawn.
+    pub(in crate::commands) fn update(&self, progress: IngestProgress) {
         let Some(drawn) = &self.drawn else { return };
         let mut drawn = drawn.lock().unwrap_or_else(PoisonError::into_inner);
         if drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
@@ -33,12 +32,12 @@ impl<'a> Reporter<'a> {
         }
         *drawn = Some(Instant::now());
         eprint!("\r\x1b[K{}: {}", self.source, line(progress, self.began.elapsed()));
-        // Whoever closed standard error does not want to see it.
+        // Standard error may be closed.
         let _ = io::stderr().flush();
     }
 }
 
-impl Drop for Reporter<'_> {
+impl Drop for ProgressLine<'_> {
     fn drop(&mut self) {
         let drawn = self.drawn.as_ref().map(|drawn| drawn.lock().unwrap_or_else(PoisonError::into_inner));
         if drawn.is_some_and(|drawn| drawn.is_some()) {
@@ -58,7 +57,7 @@ fn line(progress: IngestProgress, elapsed: Duration) -> String {
     line
 }
 
-/// How long the rest will take, if the files that are left are like those that were read.
+/// An estimate of the time left: the remaining files are assumed to be like those already read.
 fn left(progress: IngestProgress, rate: f64) -> Option<Duration> {
     let IngestProgress { files, files_total, chunks, embedded } = progress;
     let total = files_total.filter(|_| files > 0)?.max(files);
@@ -67,7 +66,7 @@ fn left(progress: IngestProgress, rate: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|_| embedded > 0)
 }
 
-/// A time for people.
+/// A duration as people write it.
 pub(in crate::commands) fn duration(duration: Duration) -> String {
     match duration.as_secs() {
         0..10 => format!("{:.1} s", duration.as_secs_f64()),
@@ -82,14 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_what_is_done_how_fast_and_how_long_the_rest_takes() {
+    fn the_line_shows_progress_rate_and_time_left() {
         let progress = IngestProgress { files: 50, files_total: Some(100), chunks: 400, embedded: 200 };
         let expected = "50 of 100 files, 200 of 400 chunks, 100 chunks/s, 6.0 s left";
         assert_eq!(line(progress, Duration::from_secs(2)), expected);
     }
 
     #[test]
-    fn what_cannot_be_known_is_not_told() {
+    fn unknown_figures_are_left_out() {
         let none = IngestProgress { files: 0, files_total: Some(9), chunks: 0, embedded: 0 };
         assert_eq!(line(none, Duration::ZERO), "0 of 9 files, 0 of 0 chunks, 0 chunks/s");
         let unknown = IngestProgress { files: 3, files_total: None, chunks: 9, embedded: 9 };
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_short() {
+    fn a_duration_is_short() {
         for (seconds, expected) in
             [(1.26, "1.3 s"), (59.0, "59 s"), (61.0, "1 min 1 s"), (7_260.0, "2 h 1 min")]
         {

@@ -1,4 +1,4 @@
-//! What became of all sources, for people and for programs.
+//! The result of an ingest, source by source, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,27 +9,27 @@ use ingest::{IngestError, SourceReport};
 use serde::Serialize;
 
 use super::progress::duration;
+use crate::commands::CommandError;
 
-/// Failures that a person is told one by one, of each source.
-const FAILURES_TOLD: usize = 20;
+/// The most failures of a source that the text lists one by one.
+const FAILURES_LISTED: usize = 20;
 
-/// What became of all sources.
+/// The report of every source, or why it could not be read.
 #[derive(Default)]
-pub(super) struct Summary {
+pub(super) struct IngestSummary {
     sources: Vec<(String, Result<SourceReport, IngestError>)>,
 }
 
-impl Summary {
+impl IngestSummary {
     pub(super) fn add(&mut self, shown: &str, read: Result<SourceReport, IngestError>) {
         self.sources.push((shown.to_owned(), read));
     }
 
-    /// For a person.
     pub(super) fn text(&self, took: Duration) -> String {
         let mut text = String::new();
         for (shown, read) in &self.sources {
             match read {
-                Ok(report) => text.push_str(&told(shown, report)),
+                Ok(report) => text.push_str(&source_text(shown, report)),
                 Err(error) => text.push_str(&format!("{shown}: not read: {error}\n")),
             }
         }
@@ -45,25 +45,25 @@ impl Summary {
         text
     }
 
-    /// For a program.
     pub(super) fn json(&self, took: Duration) -> String {
         let sources = self.sources.iter().map(|(shown, read)| SourceOut::new(shown, read)).collect();
         let summary = SummaryOut { sources, duration_ms: took.as_millis() };
         serde_json::to_string_pretty(&summary).expect("a summary is JSON") + "\n"
     }
 
-    /// What is left to be done, if something is. Single documents that failed are told and no more.
-    pub(super) fn verdict(&self) -> Result<(), String> {
+    /// An error if a source was not read or chunks lack vectors. Single documents that failed are only listed.
+    pub(super) fn check_complete(&self) -> Result<(), CommandError> {
         let unread = self.sources.iter().filter(|(_, read)| read.is_err()).count();
         if unread > 0 {
-            return Err(format!("{unread} of {} sources could not be read", self.sources.len()));
+            let message = format!("{unread} of {} sources could not be read", self.sources.len());
+            return Err(CommandError::Incomplete(message));
         }
         let without = self.reports().find_map(|report| report.not_embedded.as_ref());
         without.map_or(Ok(()), |failure| {
-            Err(format!(
-                "some chunks are found by their words only, since they could not be embedded: {failure}; the same \
-                 command, or `wellspring reindex`, does the rest"
-            ))
+            Err(CommandError::Incomplete(format!(
+                "some chunks could not be embedded and are found by their words only: {failure}; the same command, or \
+                 `wellspring reindex`, embeds the rest"
+            )))
         })
     }
 
@@ -72,22 +72,22 @@ impl Summary {
     }
 }
 
-fn told(shown: &str, report: &SourceReport) -> String {
+fn source_text(shown: &str, report: &SourceReport) -> String {
     let SourceReport { added, replaced, removed, unchanged, .. } = report;
     let mut text =
         format!("{shown}: {added} added, {replaced} changed, {removed} removed, {unchanged} unchanged");
     let skipped: Vec<_> =
         report.skipped.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
     if !skipped.is_empty() {
-        text.push_str(&format!("; left out: {}", skipped.join(", ")));
+        text.push_str(&format!("; skipped: {}", skipped.join(", ")));
     }
     text.push('\n');
-    for IngestFailure { place, stage, message } in report.failures.iter().take(FAILURES_TOLD) {
+    for IngestFailure { place, stage, message } in report.failures.iter().take(FAILURES_LISTED) {
         text.push_str(&format!("  {}: {}: {message}\n", place.file_path.escape_debug(), name(*stage)));
     }
-    let told = report.failures.len().min(FAILURES_TOLD) as u64;
-    if report.failure_count > told {
-        let _ = writeln!(text, "  and {} more could not be taken in", report.failure_count - told);
+    let listed = report.failures.len().min(FAILURES_LISTED) as u64;
+    if report.failure_count > listed {
+        let _ = writeln!(text, "  and {} more could not be ingested", report.failure_count - listed);
     }
     text
 }

@@ -1,28 +1,26 @@
-//! What a pull tells a person: on a terminal one line that moves, elsewhere one line for each thing that happens.
+//! The progress of a pull: one line per step, and on a terminal one line that is redrawn for the bytes received.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use models::files::{Model, PullProgress};
 
-/// How often the moving line moves.
+/// The least time between two drawings.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Tells of one model's pull on standard error.
-pub(super) struct Reporter<'a> {
+/// The progress of pulling one model, on standard error.
+pub(super) struct PullProgressLine<'a> {
     model: &'a Model,
     terminal: bool,
     drawn: Option<Instant>,
 }
 
-impl<'a> Reporter<'a> {
-    /// Has told nothing yet.
+impl<'a> PullProgressLine<'a> {
     pub(super) fn new(model: &'a Model) -> Self {
         Self { model, terminal: io::stderr().is_terminal(), drawn: None }
     }
 
-    /// Tells what happens.
-    pub(super) fn tell(&mut self, progress: PullProgress<'_>) {
+    pub(super) fn update(&mut self, progress: PullProgress<'_>) {
         let model = &self.model.name;
         match progress {
             PullProgress::Waiting => self.line(&format!("{model}: another process pulls it; waiting")),
@@ -30,40 +28,40 @@ impl<'a> Reporter<'a> {
                 self.line(&format!("{model}/{}: asking {source}", file.name));
             }
             PullProgress::Failed { file, reason, .. } => {
-                self.line(&format!("{model}/{}: not from there: {reason}", file.name));
+                self.line(&format!("{model}/{}: not available there: {reason}", file.name));
             }
             PullProgress::Completed { file } => {
                 self.line(&format!("{model}/{}: done, {}", file.name, size(file.bytes)));
             }
-            PullProgress::Received { bytes, of, .. } => self.moving(bytes, of),
+            PullProgress::Received { bytes, of, .. } => self.redraw(bytes, of),
         }
     }
 
-    /// Removes the moving line, so that the next word begins one.
-    pub(super) fn clear_line(&mut self) {
+    /// Erases the redrawn line.
+    pub(super) fn clear(&mut self) {
         if self.drawn.take().is_some() {
             eprint!("\r\x1b[K");
         }
     }
 
     fn line(&mut self, text: &str) {
-        self.clear_line();
+        self.clear();
         eprintln!("{text}");
     }
 
-    fn moving(&mut self, bytes: u64, of: Option<u64>) {
+    fn redraw(&mut self, bytes: u64, of: Option<u64>) {
         if !self.terminal || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return;
         }
         self.drawn = Some(Instant::now());
         let of = of.map(|of| format!(" of {}", size(of))).unwrap_or_default();
         eprint!("\r\x1b[K  {}{of}", size(bytes));
-        // Whoever closed standard error does not want to see it.
+        // Standard error may be closed.
         let _ = io::stderr().flush();
     }
 }
 
-/// A size for people.
+/// A size as people write it.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),

@@ -16,7 +16,7 @@ use super::progress::size;
 use crate::ahead::Outcome;
 use crate::logging;
 use crate::settings::{Environment, Reading, Settings, StorageKind};
-use crate::wiring::{Knowledge, Lasts, chat_model};
+use crate::wiring::{KnowledgeBase, Lasts, chat_model};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -45,7 +45,7 @@ pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -
                 .into(),
         );
     }
-    let knowledge = Knowledge::open(settings)?;
+    let knowledge = KnowledgeBase::open(settings)?;
     let runtime = Runtime::new()?;
     for (name, own) in keeping {
         let model = Arc::new(chat_model(name, own, settings, Lasts::Briefly));
@@ -56,7 +56,7 @@ pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -
 
 async fn read(
     name: &str,
-    knowledge: &Knowledge,
+    knowledge: &KnowledgeBase,
     model: Arc<models::chat::LlamaProvider>,
     collection: Option<&str>,
 ) -> Result<(), String> {

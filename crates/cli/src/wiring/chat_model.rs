@@ -1,0 +1,48 @@
+//! A chat model in this process, as configured.
+
+use std::sync::Arc;
+
+use domain::ModelId;
+use models::chat::{Keep, LlamaProvider, ModelFile};
+use models::files::ModelStore;
+
+use super::Lasts;
+use crate::settings::{EmbeddedModel, ProviderSettings, Reading, Settings};
+
+/// The model, which loads in the background.
+pub(crate) fn chat_model(
+    name: &str,
+    own: &ProviderSettings,
+    settings: &Settings,
+    lasts: Lasts,
+) -> LlamaProvider {
+    let limits = models::chat::Limits {
+        window: own.context_window,
+        waiting: settings.limits.model_queue,
+        seed: own.seed,
+        keep: Keep {
+            passages: own.reading == Some(Reading::Kept),
+            put_off: lasts == Lasts::Long,
+            memory_bytes: settings.models.kept_memory_bytes,
+            disk_bytes: settings.models.kept_disk_bytes,
+        },
+        ..models::chat::Limits::default()
+    };
+    let cache = Some(settings.models.dir.join("cache"));
+    let called = |model: &str| ModelId { provider: Arc::from(name), model: Arc::from(model) };
+    match own.embedded_model().expect("settings refuse an unknown chat model") {
+        EmbeddedModel::Own(path) => {
+            let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+            let file = ModelFile { path: path.clone(), sha256: None };
+            LlamaProvider::find_and_open(called(&name), || Ok(file), cache, limits)
+        }
+        EmbeddedModel::Known(model) => {
+            let files = ModelStore::new(settings.models.dir.clone());
+            let locate = move || {
+                let path = files.locate(model).map_err(|unusable| unusable.to_string())?;
+                Ok(ModelFile { path, sha256: model.files.first().map(|file| file.sha256) })
+            };
+            LlamaProvider::find_and_open(called(&model.name), locate, cache, limits)
+        }
+    }
+}
