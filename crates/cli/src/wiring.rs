@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ::providers::{HealthCheckedProvider, InvalidSettings};
 use domain::{Clock, History, Journal, Retriever, Sessions, StorageError, WhenNothingFound};
-use engine::{AnswerSettings, BadOwnerPattern, Engine, Limits, Ports, Providers, RewriteMode};
+use engine::{AnswerSettings, Engine, InvalidOwnerPattern, Limits, Ports, Providers, RewriteMode};
 use ingest::Pipeline;
 use retrieval::{IndexFollower, OpenIndexError};
 use server::{KnowledgeParts, ServerParts};
@@ -39,7 +39,7 @@ pub(crate) enum WiringError {
     #[error("providers.{name}.{source}")]
     Provider { name: String, source: InvalidSettings },
     #[error("generation.orders: {0}")]
-    OwnerOrder(#[from] BadOwnerPattern),
+    OwnerOrder(#[from] InvalidOwnerPattern),
 }
 
 /// How long a process lasts.

@@ -1,6 +1,6 @@
-//! What the rounds gave, and how it is told.
+//! The figures of the rounds, and their report.
 
-/// What the rounds gave one of the two.
+/// The figures of one of the two.
 #[derive(Default)]
 pub(crate) struct Figures {
     pub(crate) texts_per_cpu_second: Vec<f64>,

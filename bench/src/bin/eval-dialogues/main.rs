@@ -92,8 +92,7 @@ async fn main() {
     let arguments = Arguments::parse();
     let documents = collection::documents(&arguments.collection);
     let follow_ups = follow_ups(&arguments.collection, &documents);
-    let server =
-        EvaluatedServer::start(&documents, &[("WELLSPRING__PROVIDERS__LOCAL__KIND", "quotes")]).await;
+    let server = EvaluatedServer::start(&documents, &WITHOUT_MODEL).await;
     // The first query loads what is loaded on first use.
     server.query("warm up", PASSAGES).await;
     let mut verdicts = Vec::with_capacity(follow_ups.len());

@@ -9,7 +9,7 @@ const CODE: &str = include_str!("../../../../crates/ingest/src/pipeline/read.rs"
 /// Lines of a file.
 const LINES: usize = 60;
 
-/// Writes so many files, one of prose for every three of code, and tells where.
+/// Writes the files, one of prose for every three of code, and returns their folder.
 pub(crate) fn grow(root: &Path, files: usize) -> PathBuf {
     for number in 0..files {
         let (text, extension) = if number % 4 == 0 { (PROSE, "md") } else { (CODE, "rs") };

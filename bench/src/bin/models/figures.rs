@@ -25,7 +25,7 @@ impl Figures {
         let ratio = median(self.speeds.iter().map(|(ours, bare)| ours / bare));
         println!("  writing: {ours:.1} tokens/s, a bare loop {bare:.1}, ratio {ratio:.2}");
         println!("  first token, milliseconds from the request:");
-        println!("  | tokens read | of so many | through the server | bare loop | ratio |");
+        println!("  | tokens prefilled | of the prompt | through the server | bare loop | ratio |");
         println!("  | --- | --- | --- | --- | --- |");
         for asked in self.first_tokens.values() {
             let of = |value: fn(&(Asked, f64)) -> f64| median(asked.iter().map(value));

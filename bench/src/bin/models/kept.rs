@@ -20,7 +20,7 @@ const PASSAGES: usize = 5;
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
-    /// So many passages of it.
+    /// How many of its passages are in the prefix cache.
     read: usize,
     whole: bool,
 }
@@ -114,7 +114,8 @@ fn own_models(folder: &Path) {
     }
 }
 
-/// Writes the passages on a subject as sections of a document, so many of them where they are read before.
+/// Writes the passages on a subject as sections of a document; the first `read` of them into the collection that is warmed
+/// up.
 fn write(folder: &Path, subject: usize, read: usize) {
     let name = name(subject);
     let section = |(number, says)| {
@@ -153,13 +154,13 @@ const SYLLABLES: [&str; 16] = [
 
 const SAYINGS: [&str; PASSAGES] = [
     "it was first built in a small workshop near the river, where four people worked on it for eleven years before \
-     anybody else saw it run, and that its first version needed two operators who fed it by hand every quarter of an hour",
-    "it keeps its settings in one file, reads them when it starts and again whenever it is told to, and refuses to run \
+     any visitor saw it run, and that its first version needed two operators who fed it by hand every quarter of an hour",
+    "it keeps its settings in one file, reads them when it starts and again at a signal, and refuses to run \
      with a setting that it does not know, because its builders had lost a week to a word that was spelled wrong",
-    "its parts wear out at different times: the outer ring lasts nine months, the inner one four years, and whoever \
-     changes the outer ring has to warm the housing first, since cold metal has cracked at the seam more than once",
+    "its parts wear out at different times: the outer ring lasts nine months, the inner one four years, and a mechanic \
+     who changes the outer ring has to warm the housing first, since cold metal has cracked at the seam more than once",
     "it reports how it is by three lamps, of which the left one shows pressure, the middle one heat and the right one \
-     that somebody should come and look, and that the right one also lights up for a minute after every start",
+     that a check is due, and that the right one also lights up for a minute after every start",
     "it may be stopped at any time without losing work, for it writes down what it is about to do before it does so, and \
      when it starts again it first reads what was written down and finishes the step that it had begun",
 ];

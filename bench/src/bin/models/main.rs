@@ -29,7 +29,7 @@ struct Arguments {
     /// Tokens of an answer whose speed is measured
     #[arg(long, default_value_t = 96)]
     answer: usize,
-    /// The curve: about so many tokens that have to be read
+    /// The curve: numbers of uncached tokens
     #[arg(long, value_delimiter = ',', default_values_t = [50, 100, 200, 400, 800])]
     unread: Vec<usize>,
     /// Only what passages cost that were read before, or were not

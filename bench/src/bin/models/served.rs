@@ -58,7 +58,7 @@ impl Served {
         served
     }
 
-    /// Asks something that takes about so many tokens with what else has to be read.
+    /// Asks a question that makes the prompt's uncached part about this many tokens long.
     pub(crate) async fn ask(&self, unread: usize) -> Asked {
         // No two questions begin alike, so that they share the instructions and nothing else.
         let number = self.questions.replace(self.questions.get() + 1);
@@ -93,7 +93,7 @@ impl Served {
         Asked { first_token, per_second, input, cached, output }
     }
 
-    /// Waits until the model has read what it put off, for which it takes the processors while nobody asks.
+    /// Waits until the model has done its postponed prefill.
     pub(crate) async fn at_rest(&self) {
         loop {
             let ready =

@@ -1,4 +1,4 @@
-//! What the rounds gave, and how it is told.
+//! The times of the rounds, and their report.
 
 use std::fmt::Debug;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Chunks and questions that nobody wrote: words as frequent as in a language, vectors in clusters as an embedder's
-//! are. The same in every run.
+//! Synthetic chunks and questions, the same in every run: word frequencies as in a language, vectors in clusters as an
+//! embedder's are.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ const CHUNKS_IN_DOCUMENT: usize = 10;
 const CLUSTERS: u64 = 1000;
 const VOCABULARY: f64 = 50_000.0;
 
-/// Documents filed, or chunks taken in, at once.
+/// Documents filed, or chunks indexed, in one batch.
 const AT_ONCE: usize = 4096;
 
 /// A number of chunks.

@@ -58,7 +58,7 @@ async fn the_answer_and_its_sources_are_the_same_with_and_without_a_server() {
 }
 
 #[tokio::test]
-async fn what_the_answer_rests_on_is_marked() {
+async fn cited_sources_are_marked() {
     let fake = FakeModel::start().await;
     let variables = answering_by(&fake, "fake,echo");
     let home = home_that_knows_pages(&variables).await;
@@ -68,7 +68,7 @@ async fn what_the_answer_rests_on_is_marked() {
 }
 
 #[tokio::test]
-async fn where_no_model_answers_the_last_resort_quotes_and_says_so() {
+async fn the_quotes_provider_answers_when_the_model_fails() {
     let fake = FakeModel::start().await;
     let variables = answering_by(&fake, "fake,status=500");
     let home = home_that_knows_pages(&variables).await;
@@ -88,7 +88,7 @@ async fn where_no_model_answers_the_last_resort_quotes_and_says_so() {
 }
 
 #[tokio::test]
-async fn where_nothing_is_known_the_model_answers_and_there_are_no_sources() {
+async fn without_documents_the_model_answers_without_sources() {
     let fake = FakeModel::start().await;
     let ran = Home::new().run(&["ask", QUESTION], &answering_by(&fake, "fake,words,tokens=2")).await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
@@ -114,7 +114,7 @@ async fn as_json_the_lines_are_the_deltas_that_the_server_sends() {
 }
 
 #[tokio::test]
-async fn a_session_remembers_what_was_said_in_it() {
+async fn a_session_remembers_earlier_questions_and_answers() {
     let fake = FakeModel::start().await;
     let variables = answering_by(&fake, "fake,words,tokens=3");
     let home = Home::new();
@@ -144,7 +144,7 @@ async fn check_that_it_fails(model: &str, arguments: &[&str], out: &str, message
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_there_is_told() {
+async fn an_unknown_session_is_an_error() {
     let message = r#"there is no session "mine", or it has ended; without the flag a new one is started"#;
     check_that_it_fails("fake", &["why?", "--session", "mine"], "", message).await;
     let unknown = "0192f4a0-7c1e-7a53-9d42-3f7a5c6b8e01";
@@ -153,7 +153,7 @@ async fn a_session_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_is_told() {
+async fn the_failure_of_a_provider_is_an_error() {
     check_that_it_fails("fake,status=401", &["why?"], "", "local:").await;
     check_that_it_fails("fake,words,die=2", &["why?"], "word0 word1 \n", "the answer broke off:").await;
 }
@@ -164,7 +164,7 @@ async fn an_empty_question_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_is_told() {
+async fn an_unreachable_server_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);
@@ -175,7 +175,7 @@ async fn a_server_that_cannot_be_reached_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_ours_is_told() {
+async fn a_server_that_is_not_wellspring_is_an_error() {
     let fake = FakeModel::start().await;
     let ran = Home::new().run(&["ask", "why?", "--server", fake.url()], &[]).await;
     assert_eq!(ran.code, Some(1));
@@ -183,7 +183,7 @@ async fn a_server_that_is_not_ours_is_told() {
 }
 
 #[tokio::test]
-async fn a_second_one_in_the_process_is_told_that_the_folder_is_in_use() {
+async fn a_second_command_on_the_data_folder_is_refused() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let variables = answering_by(&fake, "fake,words,stall=3");
     let mut asking = home.start(&["ask", "why?"], &variables);
@@ -240,7 +240,7 @@ async fn ctrl_c_cancels_the_prompt_on_the_server() {
 }
 
 #[tokio::test]
-async fn a_reader_who_has_read_enough_ends_the_answer() {
+async fn a_closed_standard_output_cancels_the_prompt() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let variables = answering_by(&fake, "fake,words,tokens=100000,pace=2ms");
     let _server = home.serve(&[], &variables).await;
@@ -277,7 +277,7 @@ async fn without_a_question_every_line_is_asked_in_one_session() {
 }
 
 #[tokio::test]
-async fn a_question_of_several_that_fails_is_told_and_the_others_are_asked() {
+async fn the_failure_of_one_question_of_several_is_reported_and_the_others_are_asked() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let mut variables = answering_by(&fake, "fake,words,tokens=2");
     variables.push(("WELLSPRING__LIMITS__QUESTION_CHARS", "10"));

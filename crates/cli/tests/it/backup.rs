@@ -99,7 +99,7 @@ struct Before {
 }
 
 #[tokio::test]
-async fn a_copy_made_while_everything_is_written_to_has_all_that_was_there() {
+async fn a_backup_under_load_has_everything_from_before_it() {
     let copies = if env::var_os("WELLSPRING_SOAK").is_some() { 20 } else { 2 };
     let (fake, home) = (FakeModel::start().await, Home::new());
     let server = home.serve(&[], &variables(&fake)).await;
@@ -143,7 +143,7 @@ async fn a_copy_made_while_everything_is_written_to_has_all_that_was_there() {
 }
 
 #[tokio::test]
-async fn a_copy_overwrites_nothing_and_says_where_there_is_nothing_to_copy() {
+async fn a_backup_overwrites_nothing_and_needs_a_database() {
     let home = Home::new();
     let ran = home.run(&["backup", "copy"], &[]).await;
     assert_eq!(ran.code, Some(1));
@@ -160,7 +160,7 @@ async fn a_copy_overwrites_nothing_and_says_where_there_is_nothing_to_copy() {
 }
 
 #[tokio::test]
-async fn copies_are_for_their_owner_alone_and_half_a_backup_is_none() {
+async fn copies_are_private_and_a_failed_backup_leaves_none() {
     let home = Home::new();
     home.serve(&[], &[]).await.stopped().await;
     // A folder that was there keeps its mode, and everybody may look into this one.

@@ -1,5 +1,5 @@
-//! The binary as tests run it: in a home of its own, so that neither the files nor the variables of whoever
-//! runs the tests matter, and never for longer than tests are patient.
+//! The binary as tests run it: in a home of its own, without the files and variables of the person who runs the tests, and
+//! with a timeout.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Where a test runs.
 pub(crate) struct Home(Arc<TempDir>);
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -28,20 +28,20 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-/// A server that runs, until it is told to stop or dropped.
+/// A running server, killed on drop.
 pub(crate) struct Server {
     /// Such as `127.0.0.1:40123`.
     pub(crate) address: String,
-    /// What it said when it was ready.
+    /// The line it printed when it was ready.
     pub(crate) announcement: String,
-    /// What it has logged, as far as a test has waited for it.
+    /// Its log, as far as a test has waited for it.
     pub(crate) log: String,
     process: Child,
     out: BufReader<ChildStdout>,
-    /// What it logs, line by line. It is read all the time: a server stops at a full pipe.
+    /// The lines of its log. A task reads them all the time, since the server blocks at a full pipe.
     lines: UnboundedReceiver<String>,
     reading: JoinHandle<()>,
-    /// Its data lies there, so it stays as long as the server runs.
+    /// Kept, since the server's data is in it.
     _home: Arc<TempDir>,
 }
 
@@ -141,16 +141,16 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// What the system tells of its process in a file of `/proc`.
-    pub(crate) fn told(&self, file: &str) -> String {
+    /// A file of its process in `/proc`.
+    pub(crate) fn proc_file(&self, file: &str) -> String {
         let process = self.process.id().expect("it runs");
         fs::read_to_string(format!("/proc/{process}/{file}")).expect("it runs")
     }
 
     /// How many bytes of memory it has.
     pub(crate) fn memory(&self) -> u64 {
-        let status = self.told("status");
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is told");
+        let status = self.proc_file("status");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the file has it");
         let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().expect("it is a number");
         kilobytes * 1024
     }
@@ -168,7 +168,7 @@ impl Server {
         }
     }
 
-    /// Nobody reads its log from now on, nor can it be written.
+    /// Closes the pipe of its log.
     pub(crate) async fn close_log(&mut self) {
         self.reading.abort();
         let ended = (&mut self.reading).await;
@@ -191,7 +191,7 @@ impl Server {
         Ran { code: status.code(), out, err: self.log }
     }
 
-    /// Stops it, and tells what it logged.
+    /// Stops it, and returns its log.
     pub(crate) async fn stopped(self) -> String {
         self.signal("TERM").await;
         self.ended().await.err
@@ -256,7 +256,7 @@ async fn ended(command: &mut Command) -> Ran {
     Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// Waits for something that should be there at once.
+/// Waits for something that should happen soon.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what}"))
 }

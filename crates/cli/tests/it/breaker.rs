@@ -7,7 +7,7 @@ use crate::binary::{Home, soon};
 use crate::client::{ask, get};
 
 #[tokio::test]
-async fn a_provider_that_fails_too_often_is_left_alone_and_health_tells() {
+async fn the_breaker_opens_after_repeated_failures_and_health_reports_it() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let url = fake.url();
     home.write(
@@ -49,7 +49,7 @@ async fn a_provider_that_fails_too_often_is_left_alone_and_health_tells() {
 }
 
 #[tokio::test]
-async fn a_provider_that_asks_for_a_pause_is_skipped() {
+async fn a_provider_is_skipped_until_its_retry_after() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let url = fake.url();
     home.write(

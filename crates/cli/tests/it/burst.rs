@@ -39,7 +39,7 @@ async fn begun(server: &Server) -> Response {
 }
 
 #[tokio::test]
-async fn a_crowd_that_leaves_at_once_leaves_nothing_behind() {
+async fn the_memory_of_a_burst_of_clients_is_returned() {
     let clients = if std::env::var_os("WELLSPRING_SOAK").is_some() { 1_000 } else { 100 };
     rlimit::increase_nofile_limit(u64::MAX).expect("the system lets it");
     let fake = FakeModel::start().await;

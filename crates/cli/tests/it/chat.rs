@@ -6,7 +6,7 @@ use crate::binary::Home;
 use crate::client::{ask, get};
 
 #[tokio::test]
-async fn without_its_chat_model_the_server_runs_and_says_what_to_do() {
+async fn without_its_chat_model_the_server_starts_and_reports_what_to_do() {
     let mut server = Home::new().serve(&[], &[]).await;
     let log = server.logged("chat model not loaded").await;
     let (_, error) = ask(&server, "why?").await.answer().await;

@@ -1,5 +1,5 @@
-//! A bare HTTP client. It speaks HTTP/1.0, where a body is what comes until the connection closes, so that a
-//! stream is read line by line as it was written.
+//! A bare HTTP client. It speaks HTTP/1.0, where the body ends with the connection, so that a stream is read line by line
+//! as it was written.
 
 use std::io;
 
@@ -33,7 +33,7 @@ pub(crate) async fn post(server: &Server, path: &str, headers: &str, body: &Valu
     send(&server.address, &(head + &body)).await.expect("the server answers")
 }
 
-/// Gets a page; an error if nobody listens, or nobody answers.
+/// Gets a page; an error if the connection is refused or closed without a response.
 pub(crate) async fn get(server: &Server, path: &str) -> io::Result<Response> {
     get_with(server, path, "").await
 }
@@ -48,7 +48,7 @@ pub(crate) async fn delete(server: &Server, path: &str) -> io::Result<Response> 
     send(&server.address, &format!("DELETE {path} HTTP/1.0\r\nHost: {}\r\n\r\n", server.address)).await
 }
 
-/// Sends a request to whoever listens there.
+/// Sends a request.
 pub(crate) async fn send(address: &str, request: &str) -> io::Result<Response> {
     let mut socket = TcpStream::connect(address).await?;
     socket.write_all(request.as_bytes()).await?;

@@ -34,7 +34,7 @@ async fn check_says_ok_with_the_name_of_the_file() {
 }
 
 #[tokio::test]
-async fn check_tells_what_was_set_in_vain() {
+async fn check_reports_settings_without_effect() {
     let home = Home::new();
     home.write("mine.toml", "[index]\ncollection = 'mine'\n");
     let ran =
@@ -49,7 +49,7 @@ async fn check_tells_what_was_set_in_vain() {
 }
 
 #[tokio::test]
-async fn check_tells_every_problem() {
+async fn check_reports_every_problem() {
     let home = Home::new();
     home.write("mine.toml", "[limits]\nreaders = 'many'\n[storage]\nkind = 'postgres'\n");
     let ran = home.run(&["config", "check", "--config", "mine.toml"], &[]).await;
@@ -60,7 +60,7 @@ async fn check_tells_every_problem() {
 }
 
 #[tokio::test]
-async fn a_mistake_stops_the_server() {
+async fn invalid_settings_stop_the_server() {
     let ran = Home::new().run(&["serve", "--bind", "nowhere"], &[]).await;
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.starts_with("wellspring: server.bind (flag --bind): \"nowhere\""), "{}", ran.err);

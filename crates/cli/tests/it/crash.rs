@@ -21,7 +21,7 @@ const MODEL: &str = "fake,tokens=40,pace=10ms";
 const LONGEST_LIFE: u64 = 500;
 
 #[tokio::test]
-async fn killed_at_any_moment_it_loses_nothing_that_a_client_has_seen() {
+async fn a_killed_server_loses_nothing_that_a_client_has_seen() {
     let rounds = if env::var_os("WELLSPRING_SOAK").is_some() { 100 } else { 10 };
     let mut dice = Dice::new();
     let (fake, home) = (FakeModel::start().await, Home::new());

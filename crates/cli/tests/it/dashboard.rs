@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::binary::{Home, Server, soon};
 use crate::client::{delete, get, post};
 use crate::deploy::deployed;
-use crate::measured;
+use crate::metrics;
 use crate::prometheus::Prometheus;
 
 /// Our metrics that a query names.
@@ -57,7 +57,7 @@ async fn let_it_happen(server: &Server) {
 #[tokio::test]
 async fn every_query_of_the_dashboard_and_of_the_alerts_is_answered() {
     let (fake, home) = (FakeModel::start().await, Home::new());
-    let server = measured::server(&fake, &home, "fake").await;
+    let server = metrics::server(&fake, &home, "fake").await;
     let_it_happen(&server).await;
     let rules = home.write("alerts.yml", &deployed("prometheus/alerts.yml"));
     let prometheus = Prometheus::start(&home, &server, Some(&rules));

@@ -63,7 +63,7 @@ async fn the_fetch_demo_prints_the_answer_to_its_question() {
 }
 
 #[tokio::test]
-async fn the_demos_fail_when_nobody_answers() {
+async fn the_demos_fail_without_a_provider_or_a_server() {
     let fake = FakeModel::start().await;
     let server = server(&fake, "fake,status=500").await;
     let ran = demo("node", "fetch.mjs", &[&server.url()]).await;

@@ -1,4 +1,4 @@
-//! What `deploy` has to run the server with: each file is one that its program takes, and they fit the server.
+//! The files of `deploy` are valid for the programs that read them, and fit the server.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::binary::{Home, run};
 /// The settings that come with the service.
 const SETTINGS: &str = "systemd/wellspring.toml";
 
-/// What the server may take to stop beyond `server.drain_seconds`: five seconds to keep ends, half of one for clients.
+/// What the server may take to stop beyond `server.drain_seconds`: five seconds to store ends, half a second for clients.
 const ENDING: u64 = 6;
 
 fn root() -> PathBuf {
@@ -93,7 +93,7 @@ async fn the_compose_file_keeps_to_its_schema_and_the_image_is_built_as_it_shoul
     }
     let grace =
         compose.lines().find_map(|line| line.trim().strip_prefix("stop_grace_period: ")?.strip_suffix('s'));
-    let grace: u64 = grace.expect("it is told in seconds").parse().expect("a number");
+    let grace: u64 = grace.expect("it is in seconds").parse().expect("a number");
     assert!(grace >= number(&settings().await, "drain_seconds") + ENDING);
     assert!(compose.contains("nofile: 16384"));
 }

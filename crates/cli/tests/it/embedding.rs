@@ -1,4 +1,4 @@
-//! How the server stands by its embedder: it never waits for it, and tells how it is.
+//! The server never waits for its embedder, and reports its health.
 
 use serde_json::Value;
 use testing::{FakeModel, models_folder};
@@ -14,12 +14,12 @@ async fn embedding(server: &Server) -> Value {
 }
 
 #[tokio::test]
-async fn without_its_model_the_server_runs_and_says_what_to_do() {
+async fn without_its_model_the_server_starts_and_reports_what_to_do() {
     let mut server = Home::new().serve(&[], &[]).await;
     let log = server.logged("embedding model not loaded").await;
     let embedding = embedding(&server).await;
     assert_eq!(embedding["status"], "degraded");
-    let message = embedding["message"].as_str().expect("it says why");
+    let message = embedding["message"].as_str().expect("it has a message");
     let sha256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd";
     for told in [&log, message] {
         for words in
@@ -33,7 +33,7 @@ async fn without_its_model_the_server_runs_and_says_what_to_do() {
 #[tokio::test]
 async fn the_server_is_ready_before_its_model_and_stops_without_it() {
     let home = Home::new();
-    // A pipe is not read before somebody writes into it, so this model is never loaded.
+    // Opening a pipe blocks until it has a writer, so this model is never loaded.
     let pipe = home.write("slow-model/config.json", "");
     std::fs::remove_file(&pipe).expect("it was just written");
     assert_eq!(run(Command::new("mkfifo").arg(&pipe)).await.code, Some(0));
@@ -53,7 +53,7 @@ async fn the_server_is_ready_before_its_model_and_stops_without_it() {
 }
 
 #[tokio::test]
-async fn the_server_tells_when_its_model_is_there() {
+async fn health_reports_when_the_model_is_loaded() {
     let folder = models_folder();
     let variables = [("WELLSPRING__MODELS__DIR", folder.to_str().expect("a plain path"))];
     let mut server = Home::new().serve(&[], &variables).await;

@@ -62,8 +62,8 @@ async fn a_full_disk_ends_all_streams_and_refuses_prompts_until_there_is_room() 
 }
 
 #[tokio::test]
-async fn a_full_disk_that_only_new_prompts_would_notice_is_told_by_health() {
-    if !may_mount("full_disk::a_full_disk_that_only_new_prompts_would_notice_is_told_by_health") {
+async fn health_reports_a_full_disk_before_new_prompts_fail() {
+    if !may_mount("full_disk::health_reports_a_full_disk_before_new_prompts_fail") {
         return;
     }
     let (fake, home, disk) = (FakeModel::start().await, Home::new(), Disk::new(KIBIBYTES));
@@ -91,7 +91,7 @@ async fn a_full_disk_that_only_new_prompts_would_notice_is_told_by_health() {
     server.stopped().await;
 }
 
-/// What readers were told is what is kept.
+/// The stored end is the one that the reader got.
 async fn check_replay(server: &Server, (prompt, last): &(String, Value)) {
     let path = format!("/api/generation/prompts/{prompt}/stream");
     let (_, replayed) = get(server, &path).await.expect("an answer").answer().await;

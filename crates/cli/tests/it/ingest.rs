@@ -74,7 +74,7 @@ async fn a_single_file_is_read_and_its_neighbours_stay_what_they_are() {
 }
 
 #[tokio::test]
-async fn a_source_that_cannot_be_read_is_told_and_stops_no_other() {
+async fn an_unreadable_source_is_reported_and_the_others_are_read() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let ran = home.run(&["ingest", "nowhere", "wiki"], &embedding_by(&fake)).await;
     assert_eq!((ran.code, ran.err.as_str()), (Some(1), "wellspring: 1 of 2 sources could not be read\n"));
@@ -83,7 +83,7 @@ async fn a_source_that_cannot_be_read_is_told_and_stops_no_other() {
 }
 
 #[tokio::test]
-async fn without_its_model_nothing_is_read_and_it_says_what_to_do() {
+async fn without_its_embedding_model_ingest_fails_with_advice() {
     let ran = home_with_pages().run(&["ingest", "wiki"], &[]).await;
     assert_eq!(ran.code, Some(1));
     assert!(ran.out.contains("wellspring models pull granite-embedding-30m-english"), "{}", ran.out);

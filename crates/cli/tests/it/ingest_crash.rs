@@ -17,7 +17,7 @@ const FILES: usize = 200;
 const LONGEST_LIFE: u64 = 600;
 
 #[tokio::test]
-async fn killed_at_any_moment_an_ingest_leaves_whole_documents_and_the_next_one_completes_it() {
+async fn a_killed_ingest_leaves_whole_documents_and_the_next_one_completes_it() {
     let rounds = if env::var_os("WELLSPRING_SOAK").is_some() { 50 } else { 5 };
     let (fake, mut dice) = (FakeModel::start().await, Dice::new());
     for round in 0..rounds {

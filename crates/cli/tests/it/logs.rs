@@ -75,7 +75,7 @@ async fn on_a_terminal_the_log_is_text() {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_any_more_ends_nothing() {
+async fn a_closed_log_does_not_stop_the_server() {
     let fake = FakeModel::start().await;
     let variables = [
         ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
@@ -92,7 +92,7 @@ async fn a_log_that_nobody_reads_any_more_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_is_sent_to_its_provider_and_shown_to_nobody() {
+async fn a_key_is_sent_to_its_provider_and_never_shown() {
     const KEY: &str = "sk-hunter2-0123456789";
     let (fake, home) = (FakeModel::start().await, Home::new());
     home.write(

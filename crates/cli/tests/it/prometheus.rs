@@ -1,4 +1,4 @@
-//! A real Prometheus, which reads what a server measures.
+//! A real Prometheus, which scrapes a server.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -76,7 +76,7 @@ impl Prometheus {
         let asked = async {
             loop {
                 match send(&self.address, &request).await {
-                    // What is wrong with a question is told with 400.
+                    // A wrong query is a 400.
                     Ok(answer) if [200, 400].contains(&answer.status) => return answer.json().await,
                     _ => sleep(Duration::from_millis(50)).await,
                 }

@@ -21,7 +21,7 @@ async fn passages_are_found_without_a_server() {
 }
 
 #[tokio::test]
-async fn a_running_server_is_asked_and_says_the_same() {
+async fn a_running_server_returns_the_same_passages() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let variables = embedding_by(&fake);
     home.run(&["ingest", "wiki"], &variables).await;
@@ -37,7 +37,7 @@ async fn a_running_server_is_asked_and_says_the_same() {
 }
 
 #[tokio::test]
-async fn where_a_server_runs_is_written_down_until_it_ends() {
+async fn the_server_file_has_the_address_until_the_server_stops() {
     let home = Home::new();
     let server = home.serve(&[], &[]).await;
     let written: Value = serde_json::from_slice(&std::fs::read(home.path(SERVER)).unwrap()).expect("JSON");
@@ -48,14 +48,14 @@ async fn where_a_server_runs_is_written_down_until_it_ends() {
 }
 
 #[tokio::test]
-async fn what_a_killed_server_left_behind_misleads_nobody() {
+async fn the_server_file_of_a_killed_server_is_ignored() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let variables = embedding_by(&fake);
     home.run(&["ingest", "wiki"], &variables).await;
     let server = home.serve(&[], &variables).await;
     server.signal("KILL").await;
     server.ended().await;
-    // Somebody else has its address now, and its process id.
+    // Another process has its address and its process id by now.
     let other = Home::new().serve(&[], &variables).await;
     let stale = format!(r#"{{"address":"{}","processId":{}}}"#, other.address, std::process::id());
     home.write(SERVER, &stale);
@@ -67,7 +67,7 @@ async fn what_a_killed_server_left_behind_misleads_nobody() {
 }
 
 #[tokio::test]
-async fn where_there_are_no_documents_it_says_how_to_bring_some() {
+async fn without_documents_the_error_says_how_to_ingest_some() {
     let ran = Home::new().run(&["search", "water"], &[]).await;
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("`wellspring ingest PATH` brings some"), "{}", ran.err);

@@ -1,4 +1,4 @@
-//! `wellspring serve`: how it starts, whom it asks, and what it says when it cannot.
+//! `wellspring serve`: how it starts, which providers it uses, and its errors.
 
 use std::net::TcpListener;
 
@@ -9,7 +9,7 @@ use crate::binary::Home;
 use crate::client::{ask, get};
 
 #[tokio::test]
-async fn it_prints_its_address_once_it_is_ready() {
+async fn the_server_prints_its_address_once_it_is_ready() {
     let server = Home::new().serve(&[], &[]).await;
     assert_eq!(server.announcement, format!("Wellspring listens on {}\n", server.url()));
     assert!(!server.address.ends_with(":0"), "{}", server.address);
@@ -55,7 +55,7 @@ async fn a_settings_file_names_providers_and_their_order() {
 }
 
 #[tokio::test]
-async fn without_a_model_it_starts_and_says_how_to_set_one() {
+async fn without_a_model_the_server_starts_with_a_warning() {
     let mut server = Home::new().serve(&[], &[("WELLSPRING__PROVIDERS__LOCAL__KIND", "ollama")]).await;
     let warning = server.logged("WELLSPRING__PROVIDERS__LOCAL__MODEL").await;
     assert!(warning.contains("WARN") && warning.contains("docs/quickstart.md"), "{warning}");
@@ -71,7 +71,7 @@ async fn without_a_model_it_starts_and_says_how_to_set_one() {
 
 #[tokio::test]
 async fn a_provider_that_does_not_run_yet_is_a_warning_and_an_error_that_may_be_retried() {
-    // Bound and not listening: nobody answers there, and nobody else gets the port.
+    // Bound and not listening: connections are refused, and no other process gets the port.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
@@ -90,10 +90,11 @@ async fn a_provider_that_does_not_run_yet_is_a_warning_and_an_error_that_may_be_
 }
 
 #[tokio::test]
-async fn it_takes_all_files_that_the_system_allows_and_says_if_those_are_too_few() {
+async fn the_open_file_limit_is_raised_and_a_low_one_is_a_warning() {
     let mut server = Home::new().serve_with_files("-Sn 100").await;
-    let limits = server.told("limits");
-    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("it is told");
+    let limits = server.proc_file("limits");
+    let files =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("the file has the limit");
     let (soft, hard) = files.trim().split_once(' ').expect("there are two");
     assert_eq!(Some(soft), hard.split_whitespace().next(), "{files}");
     assert_ne!(soft, "100");

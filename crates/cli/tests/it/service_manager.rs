@@ -1,4 +1,4 @@
-//! The server among those that watch over it: a service manager is told how it stands, and whoever asks too.
+//! The server reports its state to the service manager and to `wellspring health`.
 
 use testing::FakeModel;
 use tokio::net::UnixDatagram;
@@ -13,7 +13,7 @@ async fn word(manager: &UnixDatagram) -> String {
 }
 
 #[tokio::test]
-async fn a_service_manager_is_told_when_it_listens_and_when_it_stops() {
+async fn the_service_manager_is_notified_of_readiness_and_shutdown() {
     let home = Home::new();
     let socket = home.path("notify");
     let manager = UnixDatagram::bind(&socket).expect("the home can be written to");
@@ -25,7 +25,7 @@ async fn a_service_manager_is_told_when_it_listens_and_when_it_stops() {
 }
 
 #[tokio::test]
-async fn health_tells_how_the_server_is_and_ends_accordingly() {
+async fn health_prints_the_state_of_each_part_and_exits_accordingly() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let ran = home.run(&["health"], &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));

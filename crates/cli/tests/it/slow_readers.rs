@@ -1,4 +1,4 @@
-//! Clients that do not read: they hold little, hold nobody up, and are not waited for without end.
+//! Clients that do not read: they take little memory, delay no other client, and are closed in the end.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ async fn slow_gap(server: &Server) -> Duration {
 }
 
 #[tokio::test]
-async fn a_hundred_stalled_readers_hold_little_and_hold_nobody_up() {
+async fn a_hundred_stalled_readers_take_little_memory_and_delay_no_other() {
     let fake = FakeModel::start().await;
     let server = server(&fake, "600").await;
     let prompt = long_answer(&server).await;
@@ -113,7 +113,7 @@ async fn a_hundred_stalled_readers_hold_little_and_hold_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_does_not_hold_the_end_up() {
+async fn a_stalled_reader_does_not_delay_the_shutdown() {
     let fake = FakeModel::start().await;
     let server = server(&fake, "600").await;
     let prompt = long_answer(&server).await;
@@ -129,7 +129,7 @@ async fn a_client_that_does_not_read_does_not_hold_the_end_up() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_given_up_and_the_log_says_why() {
+async fn a_stalled_reader_is_disconnected_and_logged() {
     let fake = FakeModel::start().await;
     let mut server = server(&fake, "0.5").await;
     let prompt = long_answer(&server).await;
@@ -139,6 +139,6 @@ async fn a_client_that_does_not_read_is_given_up_and_the_log_says_why() {
     let mut rest = Vec::new();
     let read = soon("the end", connection.read_to_end(&mut rest)).await;
     assert!(read.is_err(), "what it had not read is gone");
-    // Whoever reads gets all of it, as before.
+    // A client that reads still gets all of it.
     assert_eq!(long_answer(&server).await.len(), prompt.len());
 }

@@ -23,7 +23,7 @@ fn effort() -> (Vec<&'static str>, Duration) {
 }
 
 #[tokio::test]
-async fn whatever_it_is_called_with_the_server_answers_as_it_is_described() {
+async fn the_server_conforms_to_its_openapi_description() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     home.write(
         "mine.toml",

@@ -1,5 +1,5 @@
-//! How a server stops: it takes no new prompts, running ones have their grace, every client is told, and nobody is
-//! waited for who has read it.
+//! Shutdown: the server takes no new prompts, drains running ones, sends every client an end, and waits for no client that
+//! has read it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::binary::{Home, Server, soon};
 use crate::client::{ask, get, post};
 
-/// A server whose model is the fake, and whose prompts have so many seconds when it stops.
+/// A server over the fake model with this drain time.
 async fn server(fake: &FakeModel, model: &str, grace: &str) -> Server {
     let variables = [
         ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", fake.url()),
@@ -22,12 +22,12 @@ async fn server(fake: &FakeModel, model: &str, grace: &str) -> Server {
     Home::new().serve(&[], &variables).await
 }
 
-/// Waits until it has ended, and checks that it ended well and waited for nobody in vain.
+/// Waits until it has ended, and checks that it ended well and without a timeout.
 async fn check_end(server: Server) {
     let ran = server.ended().await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.lines().last().unwrap_or_default().contains("\"message\":\"stopped\""), "{}", ran.err);
-    assert!(!ran.err.contains("in time"), "it waited for nobody in vain: {}", ran.err);
+    assert!(!ran.err.contains("in time"), "a wait timed out: {}", ran.err);
 }
 
 async fn check_that_it_stops_on(signal: &str) {
@@ -48,17 +48,17 @@ async fn check_that_it_stops_on(signal: &str) {
 }
 
 #[tokio::test]
-async fn a_service_manager_stops_it() {
+async fn sigterm_stops_the_server() {
     check_that_it_stops_on("TERM").await;
 }
 
 #[tokio::test]
-async fn ctrl_c_stops_it() {
+async fn ctrl_c_stops_the_server() {
     check_that_it_stops_on("INT").await;
 }
 
 #[tokio::test]
-async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
+async fn a_running_prompt_is_drained_and_new_ones_are_refused() {
     let fake = FakeModel::start().await;
     let mut server = server(&fake, "fake,tokens=30,pace=50ms", "600").await;
     let session = post(&server, "/api/generation/session", "", &json!({})).await.json().await;
@@ -78,7 +78,11 @@ async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
     assert_eq!((refused.status, &refused.json().await["code"]), (503, &"interrupted".into()));
 
     let again = post(&server, "/api/generation/stream", "", &keyed).await;
-    assert_eq!(again.header("x-prompt-id"), response.header("x-prompt-id"), "whoever has its key joins it");
+    assert_eq!(
+        again.header("x-prompt-id"),
+        response.header("x-prompt-id"),
+        "a request with its key joins it"
+    );
     for stream in [response, again] {
         let (_, done) = stream.answer().await;
         assert_eq!((&done["type"], &done["metadata"]["tokenCount"]), (&"done".into(), &30.into()));
@@ -87,7 +91,7 @@ async fn a_running_prompt_comes_to_its_end_and_no_other_begins() {
 }
 
 #[tokio::test]
-async fn a_second_word_ends_the_grace_at_once() {
+async fn a_second_signal_ends_the_drain_at_once() {
     let fake = FakeModel::start().await;
     let mut server = server(&fake, "fake,stall=3", "600").await;
     let mut response = ask(&server, "why?").await;
@@ -101,7 +105,7 @@ async fn a_second_word_ends_the_grace_at_once() {
 }
 
 #[tokio::test]
-async fn two_hundred_clients_are_told_and_nobody_holds_it_up() {
+async fn two_hundred_clients_get_an_end_and_none_delays_the_shutdown() {
     const GRACE: Duration = Duration::from_secs(2);
     let fake = FakeModel::start().await;
     let mut server = server(&fake, "fake,tokens=100000,pace=20ms", "2").await;
@@ -129,7 +133,7 @@ async fn two_hundred_clients_are_told_and_nobody_holds_it_up() {
     let ran = server.ended().await;
     let took = told.elapsed();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    println!("200 clients were told, and it had ended {took:?} after the word, with a grace of {GRACE:?}");
+    println!("200 clients: ended {took:?} after the signal, with a drain time of {GRACE:?}");
     assert!(GRACE <= took && took <= GRACE + Duration::from_secs(1), "it took {took:?}: {}", ran.err);
     let _ = soon("the end of a silent connection", silent.read(&mut [0; 1])).await;
     drop(unread);

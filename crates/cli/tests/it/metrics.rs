@@ -19,11 +19,11 @@ const PROMPTS: usize = 3;
 struct Client {
     session: String,
     tokens: u64,
-    /// From asking to the first token, as the client measured it, and as it was told.
+    /// The time to the first token, as the client measured it and as the server reported it.
     first_tokens: Vec<(Duration, u64)>,
 }
 
-/// A server whose main provider answers so, beside one that fails and one that never ends.
+/// A server with this model as its main provider, beside one that fails and one that never ends.
 pub(crate) async fn server(fake: &FakeModel, home: &Home, main: &str) -> Server {
     home.write(
         "mine.toml",
@@ -57,8 +57,8 @@ async fn client(server: &Server) -> Client {
         let waited = asked_at.elapsed();
         let (_, done) = stream.answer().await;
         let metadata = &done["metadata"];
-        client.tokens += metadata["tokenCount"].as_u64().expect("it is told");
-        client.first_tokens.push((waited, metadata["timeToFirstTokenMs"].as_u64().expect("it is told")));
+        client.tokens += metadata["tokenCount"].as_u64().expect("it is a number");
+        client.first_tokens.push((waited, metadata["timeToFirstTokenMs"].as_u64().expect("it is a number")));
     }
     let (_, error) = prompt(server, &client.session, "dead").await.answer().await;
     assert_eq!(error["metadata"]["code"], "provider_unavailable");
@@ -68,7 +68,7 @@ async fn client(server: &Server) -> Client {
     let cancel = json!({"sessionId": client.session, "promptId": id});
     assert_eq!(post(server, "/api/generation/cancel", "", &cancel).await.status, 204);
     let (_, done) = endless.answer().await;
-    client.tokens += done["metadata"]["tokenCount"].as_u64().expect("it is told");
+    client.tokens += done["metadata"]["tokenCount"].as_u64().expect("it is a number");
     client
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn samples(server: &Server) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test]
-async fn under_load_what_is_measured_is_what_clients_measure() {
+async fn metrics_agree_with_what_clients_measure_under_load() {
     let (fake, home) = (FakeModel::start().await, Home::new());
     let server = server(&fake, &home, "fake,tokens=40,pace=5ms").await;
     let clients = join_all((0..SESSIONS).map(|_| client(&server))).await;
@@ -97,12 +97,15 @@ async fn under_load_what_is_measured_is_what_clients_measure() {
         assert_eq!(of(&format!("gen_ai_server_{name}_seconds_count{main}")), prompts, "{name}");
     }
     let first = of(&format!("gen_ai_server_time_to_first_token_seconds_sum{main}")) / prompts;
-    let (mut waited, mut told) = (0.0, 0.0);
+    let (mut waited, mut reported) = (0.0, 0.0);
     for (by_client, by_server) in clients.iter().flat_map(|client| &client.first_tokens) {
         waited += by_client.as_secs_f64() / prompts;
-        told += *by_server as f64 / 1e3 / prompts;
+        reported += *by_server as f64 / 1e3 / prompts;
     }
-    assert!((told..told + 0.001).contains(&first), "{first} s is measured, {told} s was told");
+    assert!(
+        (reported..reported + 0.001).contains(&first),
+        "{first} s is measured, {reported} s was reported"
+    );
     assert!(first <= waited, "{first} s is measured, and clients have waited {waited} s");
     let between = of(&format!("gen_ai_server_time_per_output_token_seconds_sum{main}")) / prompts;
     assert!((0.004..0.5).contains(&between), "the pace is 5 ms, and {between} s is measured");

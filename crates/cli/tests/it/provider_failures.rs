@@ -1,6 +1,6 @@
-//! The whole server under 50 requests a second while its first provider fails, recovers, is gone and fails slowly: a
-//! spare one answers, nobody is told of a failure, nobody waits long, and what is measured agrees. A tenth of the
-//! time by default, all of it with `WELLSPRING_SOAK`.
+//! The server under 50 requests a second while its first provider fails, recovers, is gone and fails slowly: a fallback
+//! answers, no client sees a failure or waits long, and the metrics agree. A tenth of the time by default, all of it with
+//! `WELLSPRING_SOAK`.
 
 use std::env;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::binary::{Home, Server, soon};
 use crate::client::post;
-use crate::measured::samples;
+use crate::metrics::samples;
 
 const PER_SECOND: u32 = 50;
 const CONNECT: Duration = Duration::from_millis(500);
@@ -76,10 +76,10 @@ impl World {
             self.running.spawn(ask(self.server.clone()));
         }
         while let Some(asked) = self.running.join_next().await {
-            self.answers.push(asked.expect("everybody is answered"));
+            self.answers.push(asked.expect("every client gets an answer"));
         }
         let longest = self.answers[before..].iter().map(|asked| asked.took).max();
-        assert!(longest < Some(CONNECT + BUSY), "somebody waited {longest:?}");
+        assert!(longest < Some(CONNECT + BUSY), "a client waited {longest:?}");
         &self.answers[before..]
     }
 
@@ -126,7 +126,7 @@ async fn ask(server: Arc<Server>) -> Asked {
     let asked_at = Instant::now();
     let (_, done) = post(&server, "/api/generation/stream", "", &body).await.answer().await;
     assert_eq!(done["type"], "done", "{done}");
-    let by = done["metadata"]["provider"].as_str().expect("it is told").to_owned();
+    let by = done["metadata"]["provider"].as_str().expect("it is a name").to_owned();
     Asked { by, took: asked_at.elapsed() }
 }
 
@@ -136,7 +136,7 @@ fn calls(server: &FakeModel) -> usize {
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_is_left_alone_after_ten_failures_at_most_until_it_recovers() {
+async fn the_breaker_opens_after_ten_failures_at_most_and_closes_on_recovery() {
     let (first, spare) = (FakeModel::start().await, FakeModel::start().await);
     // Five failures in a row open the breaker, two probes fail, the third is answered.
     let mut world = World::new(&first, "fake,tokens=4,status=500,times=7", &spare).await;
@@ -160,7 +160,7 @@ async fn a_provider_that_fails_is_left_alone_after_ten_failures_at_most_until_it
 }
 
 #[tokio::test]
-async fn a_provider_that_is_gone_holds_nobody_up_longer_than_it_takes_to_connect() {
+async fn an_unreachable_provider_delays_clients_by_a_connect_timeout_at_most() {
     let (first, spare) = (FakeModel::start().await, FakeModel::start().await);
     let address: SocketAddr = first.url().strip_prefix("http://").unwrap().parse().unwrap();
     let start = async || FakeModel::serve(TcpListener::bind(address).await.unwrap(), Vec::new()).unwrap();
@@ -184,7 +184,7 @@ async fn a_provider_that_is_gone_holds_nobody_up_longer_than_it_takes_to_connect
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_slowly_is_left_alone_too() {
+async fn the_breaker_opens_on_slow_failures_too() {
     const SLOWLY: Duration = Duration::from_millis(300);
     let (first, spare) = (FakeModel::start().await, FakeModel::start().await);
     let mut world = World::new(&first, "fake,tokens=4,silence=300ms,status=503,times=1000", &spare).await;
