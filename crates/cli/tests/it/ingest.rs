@@ -104,7 +104,7 @@ async fn a_server_finds_what_is_ingested_beside_it() {
 }
 
 #[tokio::test]
-async fn an_index_of_another_model_is_refused_until_it_is_made_anew() {
+async fn an_index_of_another_model_is_refused_until_it_is_rebuilt() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let mut variables = embedding_by(&fake);
     home.run(&["ingest", "wiki"], &variables).await;
@@ -118,13 +118,13 @@ async fn an_index_of_another_model_is_refused_until_it_is_made_anew() {
     }
     let ran = home.run(&["reindex"], &variables).await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.err.starts_with("2 chunks embedded, the index made anew"), "{}", ran.err);
+    assert!(ran.err.starts_with("2 chunks embedded, the index rebuilt"), "{}", ran.err);
     let server = home.serve(&[], &variables).await;
     assert_eq!(found(&server, "Pumps lift water.").await[0], "pumps.md");
 }
 
 #[tokio::test]
-async fn a_missing_index_is_made_again_from_the_catalog() {
+async fn a_missing_index_is_rebuilt_from_the_catalog() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let variables = embedding_by(&fake);
     home.run(&["ingest", "wiki"], &variables).await;
@@ -135,7 +135,7 @@ async fn a_missing_index_is_made_again_from_the_catalog() {
 }
 
 #[tokio::test]
-async fn an_index_is_not_made_anew_under_a_server() {
+async fn an_index_is_not_rebuilt_under_a_server() {
     let (fake, home) = (FakeModel::start().await, home_with_pages());
     let server = home.serve(&[], &embedding_by(&fake)).await;
     let ran = home.run(&["reindex"], &embedding_by(&fake)).await;
