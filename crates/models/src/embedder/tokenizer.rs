@@ -19,7 +19,7 @@ pub(crate) struct TextTokenizer(Tokenizer);
 
 /// A text that the tokenizer rejects.
 #[derive(Debug, thiserror::Error)]
-#[error("a text cannot be made into tokens: {0}")]
+#[error("a text cannot be tokenized: {0}")]
 pub(crate) struct TokenizeError(#[source] pub(crate) Box<dyn Error + Send + Sync>);
 
 impl TextTokenizer {
@@ -30,7 +30,7 @@ impl TextTokenizer {
         let largest = tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
         if largest as usize >= architecture.vocabulary {
             let vocabulary = architecture.vocabulary;
-            let reason = format!("it has a token {largest}, the model knows {vocabulary} tokens");
+            let reason = format!("it has a token {largest}, but the model has {vocabulary} tokens");
             return Err(malformed(reason.into()));
         }
         let truncation = TruncationParams { max_length: architecture.token_limit, ..Default::default() };

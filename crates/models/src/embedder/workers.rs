@@ -101,7 +101,9 @@ impl Workers {
                 Some(permits)
             }
         };
-        result.await.unwrap_or_else(|_| Err(internal("a thread of the embedder failed; its log says why")))
+        result
+            .await
+            .unwrap_or_else(|_| Err(internal("a thread of the embedder panicked; the log has the reason")))
     }
 }
 

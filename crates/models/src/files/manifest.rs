@@ -117,7 +117,7 @@ pub enum InvalidManifest {
         file: String,
     },
     /// A file has size 0 or no sources.
-    #[error("the manifest of models: {model}: {file:?} has no bytes, or no place where it can be had")]
+    #[error("the manifest of models: {model}: {file:?} has no bytes or no source")]
     EmptyFile {
         /// The model's name.
         model: String,

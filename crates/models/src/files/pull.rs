@@ -77,7 +77,7 @@ pub struct FailedSource {
 pub enum PullError {
     /// The model's folder cannot be written.
     #[error(
-        "{} cannot be written: {error}; models.dir must be a folder that can be, with room for the model",
+        "{} cannot be written: {error}; models.dir must be a writable folder with room for the model",
         .path.display()
     )]
     Storage {
@@ -89,7 +89,7 @@ pub enum PullError {
     },
     /// All sources of a file failed.
     #[error(
-        "{file} of {model} could not be had:\n{}Any copy will do that has {bytes} bytes with the sha256 {sha256}: \
+        "{file} of {model} could not be fetched:\n{}Any copy of {bytes} bytes with the sha256 {sha256} works: \
          put it into a folder and run `wellspring models pull {model} --from FOLDER`",
         lines(.failed)
     )]

@@ -37,7 +37,7 @@ pub enum FileDefect {
 /// A file of a model that is missing or wrong. The message names the command that repairs it.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} {defect}; expected are {bytes} bytes with the sha256 {sha256}. `wellspring models pull {model}` repairs it",
+    "{} {defect}; expected {bytes} bytes with the sha256 {sha256}: run `wellspring models pull {model}`",
     .path.display()
 )]
 pub struct FileError {

