@@ -1,4 +1,4 @@
-# The two commands of this project are `make run` and `make test`. Everything else is a convenience.
+# `make run` and `make test` are the two commands of this project; the others are conveniences.
 
 ARGS ?=
 # The settings file that ARGS name, for commands that take no other flag of the server.
@@ -7,8 +7,8 @@ CONFIG = $(shell printf '%s' '$(ARGS)' | grep --only-matching --extended-regexp 
 DATA ?=
 DOCUMENTATION = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs
 
-# What is run here is compiled for this machine's processor, which the script says more about. NATIVE=0 compiles for any
-# with AVX2, as `make test` does and everything that is built to be taken elsewhere.
+# Binaries are compiled for this machine's processor (scripts/cargo-fast). NATIVE=0 compiles for any with AVX2, as `make
+# test` does; use it for binaries that run elsewhere.
 NATIVE ?= 1
 CARGO = $(if $(filter-out 0,$(NATIVE)),scripts/cargo-fast,cargo)
 WELLSPRING = $(or $(CARGO_TARGET_DIR),target)/release/wellspring
@@ -27,8 +27,8 @@ endef
 ASK = $(WELLSPRING) ask$(if $(CONFIG), $(CONFIG))
 export QUESTIONS
 
-## Builds what is missing, fetches the models that the settings use, reads this project's own documentation so that
-## there is something to ask about (what did not change is not read again), says what to ask, and starts the server.
+## Builds, fetches the models that the settings use, ingests this project's documentation (unchanged pages are skipped),
+## prints questions to ask, and starts the server.
 ## `make run ARGS="--bind 127.0.0.1:9090"` passes flags.
 run: setup
 	$(CARGO) run --release --package cli -- models pull --quiet $(CONFIG)
@@ -36,25 +36,26 @@ run: setup
 	@printf '%s\n' "$$QUESTIONS"
 	$(CARGO) run --quiet --release --package cli -- serve $(ARGS)
 
-## A model server with no model in it, to try things with; docs/quickstart.md shows how.
+## A fake model server without a model; docs/quickstart.md shows how to use it.
 fake: setup
 	$(CARGO) run --release --package testing --bin fake-model -- $(ARGS)
 
-## Everything that must hold: format, lints, all tests.
+## Format, lints, links of the documentation, and all tests that need no quiet machine.
 test: setup-tests
 	cargo fmt --check
+	scripts/check-docs
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	scripts/test
 
-## The long versions of the tests.
+## All tests in their long versions, those that measure under load included: on free cores.
 soak: setup-tests
 	PROPTEST_CASES=20000 WELLSPRING_SOAK=1 NEXTEST_PROFILE=soak scripts/test
 
-## Writes contracts/openapi.json anew, after calls were changed.
+## Rewrites contracts/openapi.json after calls were changed.
 openapi: setup-tests
 	WELLSPRING_WRITE_OPENAPI=1 cargo test --workspace --locked --quiet --test it the_description_that_is_served
 
-## Writes docs/settings.md anew, after settings were changed.
+## Rewrites docs/settings.md after settings were changed.
 settings-reference: setup
 	WELLSPRING_WRITE_SETTINGS_REFERENCE=1 cargo test --package cli --locked --quiet --bin wellspring \
 		the_settings_reference_is_current
