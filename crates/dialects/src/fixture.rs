@@ -79,7 +79,6 @@ pub(crate) fn passage(text: &str, chars: Option<(u32, u32)>, lines: (u32, u32)) 
         lines: Some(lines),
         chars,
         text: text.to_owned(),
-        before: String::new(),
         score: 0.5,
     }
 }

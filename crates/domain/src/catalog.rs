@@ -157,8 +157,6 @@ pub struct StoredChunk {
     pub chunk: Chunk,
     /// The chunk's text.
     pub text: String,
-    /// The document's words right before it, few of them.
-    pub before: String,
     /// The document, without its text.
     pub document: Document,
 }
@@ -166,7 +164,7 @@ pub struct StoredChunk {
 impl StoredChunk {
     /// The passage for this chunk, with the cosine of question and chunk as its score.
     pub fn into_passage(self, score: f32) -> Passage {
-        let Self { chunk, text, before, document } = self;
+        let Self { chunk, text, document } = self;
         let url = match (document.url, chunk.anchor) {
             (Some(url), Some(anchor)) => Some(format!("{url}#{anchor}")),
             (url, _) => url,
@@ -183,7 +181,6 @@ impl StoredChunk {
             lines: Some(chunk.lines),
             chars: None,
             text: without_blank_lines_around(&text).to_owned(),
-            before: without_blank_lines_around(&before).to_owned(),
             score,
         }
     }

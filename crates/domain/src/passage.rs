@@ -27,9 +27,6 @@ pub struct Passage {
     pub chars: Option<(u32, u32)>,
     /// The text.
     pub text: String,
-    /// The few words right before it in its document, for whoever reads it to a model by itself; none for the first one,
-    /// and for a selection. No part of it: never logged, shown or cited.
-    pub before: String,
     /// Cosine of question and passage, 0 to 1.
     pub score: f32,
 }
@@ -124,7 +121,6 @@ mod tests {
             lines: Some((2, 3)),
             chars: Some((9, 29)),
             text: selection.chars().skip(9).collect(),
-            before: String::new(),
             score: 0.5,
         };
         for (most, text, chars, lines) in [

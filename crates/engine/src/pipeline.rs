@@ -128,12 +128,10 @@ impl<'a> Pipeline<'a> {
         Ok(Ended { outcome: Outcome::Done(FinishReason::Stop), cause: EndCause::Model })
     }
 
-    /// Logs how many passages were found, and those in the model's request. The words before a passage in its
-    /// document (`before`) are for the model only.
+    /// Logs how many passages were found, and those in the model's request.
     async fn log_passages(&mut self, found: usize, in_prompt: &[Passage]) -> Result<(), StepError> {
         let found = u32::try_from(found).unwrap_or(u32::MAX);
-        let logged = |passage: &Passage| Passage { before: String::new(), ..passage.clone() };
-        self.passages = RetrievedPassages { found, in_prompt: in_prompt.iter().map(logged).collect() };
+        self.passages = RetrievedPassages { found, in_prompt: in_prompt.to_vec() };
         self.append(Step::Passages(Box::new(self.passages.clone()))).await
     }
 

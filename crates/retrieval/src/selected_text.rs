@@ -113,7 +113,6 @@ impl<'a> SelectedText<'a> {
             lines: Some(chunk.lines),
             chars: Some(chunk.chars),
             text: self.text[chunk.bytes.clone()].to_owned(),
-            before: String::new(),
             score: similarity(candidate),
         }
     }

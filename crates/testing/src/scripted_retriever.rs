@@ -121,7 +121,6 @@ pub fn passage(title: &str, text: &str) -> Passage {
         lines: Some((1, lines)),
         chars: None,
         text: text.to_owned(),
-        before: String::new(),
         score: 0.8,
     }
 }

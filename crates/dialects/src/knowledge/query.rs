@@ -208,7 +208,6 @@ mod tests {
             lines: None,
             chars: None,
             text: "Pumps lift water.".to_owned(),
-            before: String::new(),
             score: 0.5,
         };
         let candidate = Candidate { chunk, document, is_code: false, lexical, dense, cosine: Some(0.5) };

@@ -125,19 +125,6 @@ async fn given_of_four(min_cosine_share: f32) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_text_before_a_passage_goes_to_the_model_and_not_to_the_log() {
-    let found = Passage { before: "Sessions are kept.".to_owned(), ..passage("a", SESSIONS) };
-    let mut harness = harness(&Arc::new(ScriptedRetriever::finding(vec![found.clone()])));
-    let session = harness.start_session().await;
-    let mut reader = harness.ask(session, "When does a session expire?", None).await.expect("it is admitted");
-    let call = harness.calls.next().await;
-    assert_eq!(call.request().passages, std::slice::from_ref(&found));
-    call.finish();
-    let logged = passages_of(&read_all(&mut reader).await).map(|passages| passages.in_prompt.clone());
-    assert_eq!(logged, Some(vec![Passage { before: String::new(), ..found }]));
-}
-
-#[tokio::test(start_paused = true)]
 async fn passages_are_cut_to_the_token_budget() {
     let long = "Nothing of note is here. ".repeat(40) + "The port is 8080. " + &"Nor here. ".repeat(40);
     let retriever = Arc::new(ScriptedRetriever::finding(vec![passage("long", &long)]));

@@ -10,12 +10,6 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::documents;
 use crate::sqlite::uuid;
 
-/// How much of the text before a chunk is read, in bytes: about a short paragraph.
-const BEFORE_BYTES: usize = 400;
-
-/// A cut word is dropped if it ends within this many characters. Anything longer is not a word.
-const MAX_WORD_CHARS: usize = 40;
-
 /// The chunks with these ids, in this order, without those that are gone.
 pub(super) fn find(
     db: &Connection,
@@ -34,8 +28,8 @@ pub(super) fn find(
             Ok((row.get(0)?, documents::from_row(row)?.document, from_row(row, documents::COLUMN_COUNT)?))
         });
         let Some((number, document, chunk)) = row.optional()? else { continue };
-        let (before, text) = texts.read(number, &chunk.bytes)?;
-        found.push(StoredChunk { chunk, text, before, document });
+        let text = texts.read(number, &chunk.bytes)?;
+        found.push(StoredChunk { chunk, text, document });
     }
     Ok(found)
 }
@@ -47,8 +41,8 @@ struct TextBlobs<'db> {
 }
 
 impl TextBlobs<'_> {
-    /// The end of the text before a range, and the range, of the document with this number.
-    fn read(&mut self, document: i64, bytes: &Range<usize>) -> rusqlite::Result<(String, String)> {
+    /// A range of the text of the document with this number.
+    fn read(&mut self, document: i64, bytes: &Range<usize>) -> rusqlite::Result<String> {
         let text = match &mut self.open {
             Some(text) => {
                 text.reopen(document)?;
@@ -56,25 +50,11 @@ impl TextBlobs<'_> {
             }
             None => self.open.insert(self.db.blob_open("main", "texts", "body", document, true)?),
         };
-        let start = bytes.start.saturating_sub(BEFORE_BYTES);
-        let mut before = vec![0; bytes.end.max(start) - start];
-        text.read_at_exact(&mut before, start)?;
-        let slice = before.split_off(bytes.start - start);
+        let mut slice = vec![0; bytes.len()];
+        text.read_at_exact(&mut slice, bytes.start)?;
         // Ranges were validated when the document was put.
-        Ok((without_cut_word(&before, start > 0), String::from_utf8(slice).unwrap_or_default()))
+        Ok(String::from_utf8(slice).unwrap_or_default())
     }
-}
-
-/// A text without the partial character and the partial word at its beginning.
-fn without_cut_word(bytes: &[u8], is_cut: bool) -> String {
-    let is_within_a_character = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
-    let first = bytes.iter().take_while(is_within_a_character).count();
-    let text = str::from_utf8(&bytes[first..]).unwrap_or_default().trim_end();
-    // Some scripts have no spaces, so the end of the cut word may not be found.
-    let mut beginning = text.char_indices().take(if is_cut { MAX_WORD_CHARS } else { 0 });
-    let end = beginning.find(|(_, character)| character.is_whitespace()).map_or(0, |(at, _)| at);
-    let text = &text[end..];
-    text.strip_prefix(' ').unwrap_or(text).to_owned()
 }
 
 /// The columns that `from_row` reads.

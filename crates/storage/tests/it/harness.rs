@@ -53,7 +53,6 @@ pub(crate) fn selected(text: &str, chars: (u32, u32), lines: (u32, u32)) -> Pass
         lines: Some(lines),
         chars: Some(chars),
         text: text.to_owned(),
-        before: String::new(),
         score: 0.5,
     }
 }

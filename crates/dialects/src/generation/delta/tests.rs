@@ -60,7 +60,6 @@ fn a_done_delta_lists_the_passages_in_the_prompt_and_marks_the_cited_ones() {
         lines,
         chars: None,
         text: "The text.".to_owned(),
-        before: String::new(),
         score: 0.5,
     };
     let in_prompt = vec![passage(Some("a.md"), Some((3, 4))), passage(None, None)];

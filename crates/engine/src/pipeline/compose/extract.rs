@@ -125,5 +125,5 @@ fn reduce(passage: &Passage, run: Range<usize>) -> Passage {
         let first = first + char_count(&text[..cut_start]);
         (first, first + char_count(cut))
     });
-    Passage { text: cut.to_owned(), before: String::new(), lines, chars, ..passage.clone() }
+    Passage { text: cut.to_owned(), lines, chars, ..passage.clone() }
 }

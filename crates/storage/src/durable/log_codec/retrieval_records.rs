@@ -139,7 +139,6 @@ impl TryFrom<PassageRecord> for Passage {
             lines: record.lines,
             chars: record.chars,
             text: record.text,
-            before: String::new(),
             score: record.score,
         })
     }

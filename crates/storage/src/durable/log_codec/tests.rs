@@ -148,7 +148,6 @@ fn passage() -> impl Strategy<Value = Passage> {
                 lines,
                 chars,
                 text,
-                before: String::new(),
                 score,
             }
         },

@@ -38,7 +38,6 @@ on_disk_and_in_memory!(
     lists_are_newest_first_with_the_count_of_all,
     the_files_of_a_root_are_listed_with_their_digests,
     chunks_come_in_the_requested_order,
-    a_chunk_has_the_end_of_the_text_before_it,
     a_tenant_sees_no_documents_of_another,
     a_put_is_atomic,
     a_chunk_without_a_vector_is_listed_until_it_has_one,
@@ -85,18 +84,14 @@ async fn a_document_is_stored_as_it_was_put(catalog: &SqliteCatalog) {
     );
     let mut without_text = new.document.clone();
     without_text.text.clear();
-    let stored_chunk = |chunk: &Chunk, text: &str, before: &str| StoredChunk {
+    let stored_chunk = |chunk: &Chunk, text: &str| StoredChunk {
         chunk: chunk.clone(),
         text: text.to_owned(),
-        before: before.to_owned(),
         document: without_text.clone(),
     };
     assert_eq!(
         stored_chunks(catalog, &new).await,
-        [
-            stored_chunk(&new.chunks[0], "Über naïve Leute", ""),
-            stored_chunk(&new.chunks[1], "日本 🙂", "Über naïve Leute")
-        ]
+        [stored_chunk(&new.chunks[0], "Über naïve Leute"), stored_chunk(&new.chunks[1], "日本 🙂")]
     );
     assert!(find(catalog, &document("other", &[])).await.is_none());
 }
@@ -228,19 +223,6 @@ async fn chunks_come_in_the_requested_order(catalog: &SqliteCatalog) {
     let asked = [one.chunks[1].id, gone, two.chunks[0].id, one.chunks[0].id, one.chunks[1].id];
     let chunks = catalog.pieces(&who(), &asked).await.unwrap();
     assert_eq!(chunks.iter().map(|chunk| chunk.text.as_str()).collect::<String>(), "bcab");
-}
-
-async fn a_chunk_has_the_end_of_the_text_before_it(catalog: &SqliteCatalog) {
-    let (words, letters) = ("some more words ".repeat(100), "日本".repeat(200));
-    let new = document("long", &["first", &words, "second", &letters, "third"]);
-    put(catalog, &new).await;
-    let chunks = stored_chunks(catalog, &new).await;
-    let before: Vec<_> = chunks.iter().map(|chunk| chunk.before.as_str()).collect();
-    assert_eq!(before[..2], ["", "first"]);
-    let is_whole = ["some", "more", "words"].iter().any(|word| before[2].starts_with(word));
-    assert!(words.trim_end().ends_with(before[2]) && is_whole, "whole words: {:?}", before[2]);
-    assert!((380..=400).contains(&before[2].len()), "{}", before[2].len());
-    assert!(letters.ends_with(before[4]) && before[4].len() > 390, "whole characters: {:?}", before[4]);
 }
 
 async fn a_tenant_sees_no_documents_of_another(catalog: &SqliteCatalog) {
