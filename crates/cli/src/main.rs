@@ -6,14 +6,13 @@
 //! - `commands`: one file per subcommand; each returns a [`CommandError`](commands::CommandError), which `main` prints.
 //! - `settings`: file, environment and flags, merged, validated once, and documented in `docs/settings.md`.
 //! - `wiring`: the one place that knows which provider, store and index stand behind the ports.
-//! - `ahead`: fills the prefix cache of models in this process while no prompt runs.
+//! - `warmup`: fills the prefix cache of models in this process while no prompt runs.
 //! - `running_server`: `server.json` in the data folder, by which commands find the server.
 //! - `service_manager`, `open_file_limit`, `malloc_trim`, `logging`: the server among other processes.
 //!
 //! Invariants: only this crate reads the environment. A command beside a running server never opens the index, which the
 //! server has locked: it goes through the server, or writes the catalog only, which the server follows.
 
-mod ahead;
 mod commands;
 mod logging;
 mod malloc_trim;
@@ -21,6 +20,7 @@ mod open_file_limit;
 mod running_server;
 mod service_manager;
 mod settings;
+mod warmup;
 mod wiring;
 
 use std::process::ExitCode;

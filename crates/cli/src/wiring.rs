@@ -17,8 +17,8 @@ use server::{KnowledgeParts, ServerParts};
 use storage::{Durability, DurableStore, DurableStoreSettings, JournalLimits, MemoryLimits, MemoryStore};
 
 use self::providers::{WiredProviders, wire_providers};
-use crate::ahead::ReadAhead;
 use crate::settings::{self, NothingFoundPolicy, ReadingAhead, RewritingKind, Settings, StorageKind};
+use crate::warmup::Warmup;
 pub(crate) use chat_model::chat_model;
 use clock::SystemClock;
 pub(crate) use embedder::embedder;
@@ -60,7 +60,7 @@ pub(crate) struct WiredServer {
     /// The providers whose health is checked in the background.
     pub(crate) watched: Vec<Arc<HealthCheckedProvider>>,
     /// Fills the prefix cache of each model in this process.
-    pub(crate) ahead: Vec<ReadAhead>,
+    pub(crate) warmups: Vec<Warmup>,
 }
 
 /// Wires a server, or a command that answers in its place.
@@ -72,7 +72,7 @@ pub(crate) async fn server(settings: &Settings, lasts: Lasts) -> Result<WiredSer
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(search.follower.clone())));
     let WiredProviders { providers, watched, caching } = wire_providers(settings, lasts)?;
     let caching = caching.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
-    let ahead = caching.map(|model| knowledge.read_ahead(model)).collect();
+    let warmups = caching.map(|model| knowledge.warmup(model)).collect();
     let parts = ServerParts {
         engine: engine(settings, providers, history, search.retriever.clone()),
         embedder: knowledge.embedder,
@@ -83,7 +83,7 @@ pub(crate) async fn server(settings: &Settings, lasts: Lasts) -> Result<WiredSer
             index_sync: search.follower.clone(),
         },
     };
-    Ok(WiredServer { parts, pipeline, follower: search.follower, watched, ahead })
+    Ok(WiredServer { parts, pipeline, follower: search.follower, watched, warmups })
 }
 
 /// The stores of sessions, prompts and logs, as the engine's ports.

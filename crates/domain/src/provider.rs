@@ -37,6 +37,12 @@ pub trait Provider: Send + Sync {
     /// Whether the provider would answer now. The provider bounds the time itself.
     async fn health(&self) -> Result<(), Failure>;
 
+    /// Whether it caches the KV states of passages. Prompts should then contain passages whole: one that is cut for its
+    /// question is another passage to the cache. Known once `ready` has returned.
+    fn caches_passages(&self) -> bool {
+        false
+    }
+
     /// The status, without a call to the provider.
     fn status(&self) -> ProviderStatus {
         ProviderStatus::default()

@@ -1,26 +1,31 @@
-//! The chat model that runs in the process, through llama.cpp. Nobody waits for it to start: it is there at once and
-//! loads its model on a thread of its own, which then computes all answers, several at a time.
+//! The chat model that runs in the process, through llama.cpp. `LlamaProvider` exists at once; a thread of its own loads
+//! the model (`load`) and then runs all answers, several at a time (`worker`).
+//!
+//! A request becomes a prompt (`prompt`, `template`). Its KV cache starts from the prefix cache (`prefix_cache`) or from a
+//! conversation (`conversation_cache`); the rest is prefilled in batches, between the tokens of running answers. Each
+//! token is sampled (`sampler`), decoded (`utf8_decoder`) and sent to the client (`running_answer`).
 
-mod answer;
-mod bare;
-mod characters;
-mod conversations;
-mod crowd;
-mod kept;
+mod atomic_file;
+mod bare_loop;
+mod conversation_cache;
+mod cpu_contention;
+mod cpu_features;
 mod llama;
 mod load;
-mod passages;
-mod prepared;
-mod processor;
+mod load_error;
+mod prefix_cache;
 mod prompt;
+mod repacked_weights;
+mod running_answer;
 mod sampler;
 mod template;
-mod whole;
+mod utf8_decoder;
 mod worker;
 
 #[cfg(test)]
 mod tests;
 
+use std::error::Error;
 use std::fmt;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -38,166 +43,190 @@ use futures::future::{Either, FutureExt};
 use futures::stream::{self, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
-use answer::{Event, Listener};
-pub use bare::BareLoop;
+pub use bare_loop::BareLoop;
 use llama::{Parse, Weights};
-use load::Loading;
-use passages::Counts;
-pub use prepared::ModelFile;
-pub use worker::{Ahead, Read, Room};
-use worker::{Job, Jobs};
+use load::Loader;
+pub use load_error::{LoadError, ModelError};
+use prefix_cache::Counters;
+pub use prefix_cache::PassageLookup;
+pub use repacked_weights::ModelFile;
+use running_answer::{AnswerEvent, AnswerSink};
+use worker::{Job, JobReceiver};
 
-/// Before a model is loaded, nobody knows its tokens; two bytes each is on the safe side for prose and code.
+/// Bytes per token while the model's tokenizer is not loaded: on the safe side for prose and code.
 const BYTES_PER_TOKEN: usize = 2;
 
 /// A chat model of this process.
 pub struct LlamaProvider {
     model: ModelId,
     limits: Limits,
-    state: watch::Receiver<State>,
-    places: Arc<Semaphore>,
+    load_state: watch::Receiver<LoadState>,
+    queue_slots: Arc<Semaphore>,
     jobs: SyncSender<Option<Job>>,
-    asking: Arc<AtomicUsize>,
-    ahead: Arc<Semaphore>,
-    counts: Arc<Counts>,
-    reading_ahead: Mutex<Option<WarmupProgress>>,
+    unreceived_requests: Arc<AtomicUsize>,
+    /// One warm-up job at a time.
+    warming: Semaphore,
+    counters: Arc<Counters>,
+    warmup: Mutex<Option<WarmupProgress>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How much is done at once, and how much may wait.
+/// How much a model does at once, queues and caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Tokens of a prompt and its answer, if the model was trained for so many.
+    /// Upper bound on the tokens of a prompt and its answer; a model trained with a smaller window has that.
     pub window: usize,
-    /// Answers that are written at once.
+    /// Answers that are generated at once.
     pub answers: usize,
     /// Prompts that may wait for one of these to end; more are refused.
     pub waiting: usize,
-    /// Threads that compute.
+    /// Compute threads.
     pub threads: usize,
-    /// What chance is taken from, at temperatures above 0; without it, it is another one each time.
+    /// Seed of the sampler at temperatures above 0; random if there is none.
     pub seed: Option<u64>,
-    /// How much is kept of what was read.
-    pub keep: Keep,
+    /// Upper bound on the bytes of idle conversations in memory.
+    pub conversation_bytes: usize,
+    /// The prefix cache; without it every prompt is prefilled as a whole.
+    pub prefix_cache: Option<PrefixCacheLimits>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        Self { window: 8_192, answers: 4, waiting: 8, threads, seed: None, keep: Keep::default() }
+        Self {
+            window: 8_192,
+            answers: 4,
+            waiting: 8,
+            threads: thread::available_parallelism().map_or(1, NonZero::get),
+            seed: None,
+            conversation_bytes: 128 << 20,
+            prefix_cache: Some(PrefixCacheLimits::default()),
+        }
     }
 }
 
-/// How much is kept of what was read.
+/// The bounds of the prefix cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// Whether passages are read one by one and kept. Otherwise each prompt is read as a whole.
-    pub passages: bool,
-    /// Whether there will be time: a prompt of which little is kept may then be read as a whole, and its passages by
-    /// themselves while nobody asks.
-    pub put_off: bool,
-    /// Bytes in memory: one half for passages, the other for conversations.
+pub struct PrefixCacheLimits {
+    /// Upper bound on the bytes of KV states in memory.
     pub memory_bytes: usize,
-    /// Bytes of passages in files.
+    /// Upper bound on the bytes of KV states in files.
     pub disk_bytes: u64,
+    /// Upper bound on the passages that are queued for idle time because a prompt lacked them; 0 in a process that ends
+    /// with its answer.
+    pub pending: usize,
 }
 
-impl Default for Keep {
+impl Default for PrefixCacheLimits {
     fn default() -> Self {
-        Self { passages: true, put_off: true, memory_bytes: 256 << 20, disk_bytes: 2 << 30 }
+        Self { memory_bytes: 128 << 20, disk_bytes: 2 << 30, pending: 128 }
     }
 }
 
+/// How far loading is.
 #[derive(Clone)]
-enum State {
+enum LoadState {
     Loading,
-    Ready(Arc<Ready>),
+    Loaded(Arc<LoadedModel>),
     Failed(Failure),
 }
 
-struct Ready {
+struct LoadedModel {
     weights: Arc<Weights>,
     window: usize,
-    keeps_passages: bool,
+    has_prefix_cache: bool,
 }
 
 impl LlamaProvider {
-    /// Begins to load the GGUF file at `path`. If that fails, `health` and every call tell why.
+    /// Starts loading the GGUF file at `path`. If that fails, `health` and every call return the reason.
     pub fn open(model: ModelId, path: impl Into<PathBuf>, limits: Limits) -> Self {
         let file = ModelFile { path: path.into(), sha256: None };
         Self::find_and_open(model, || Ok(file), None, limits)
     }
 
-    /// The same with a file that has to be found first, which may take its time, or fail with a reason; and with a
-    /// folder for what is computed once.
+    /// Starts loading the file that `find` returns, which may take its time. `cache` is the folder for repacked weights
+    /// and for the prefix cache's disk tier.
     pub fn find_and_open(
         model: ModelId,
-        find: impl FnOnce() -> Result<ModelFile, String> + Send + 'static,
+        find: impl FnOnce() -> Result<ModelFile, Box<dyn Error + Send + Sync>> + Send + 'static,
         cache: Option<PathBuf>,
         limits: Limits,
     ) -> Self {
-        let (tell, state) = watch::channel(State::Loading);
-        let (stop, asking, counts) = (Arc::new(AtomicBool::new(false)), Arc::default(), Arc::default());
-        // Nobody ever waits to send: there are no more jobs than places, one that is read ahead, and one message to
-        // stop.
-        let places = limits.answers + limits.waiting;
-        let (jobs, received) = sync_channel(places + 2);
-        let loading = Loading {
+        let (sender, load_state) = watch::channel(LoadState::Loading);
+        let (stop, unreceived_requests, counters) =
+            (Arc::new(AtomicBool::new(false)), Arc::<AtomicUsize>::default(), Arc::default());
+        // Room for every job: one per queue slot, one warm-up job, and the message that stops the worker.
+        let queue_slots = limits.answers + limits.waiting;
+        let (jobs, receiver) = sync_channel(queue_slots + 2);
+        let loader = Loader {
             name: model.model.clone(),
             limits,
             cache,
-            counts: Arc::clone(&counts),
-            jobs: Jobs { received, asking: Arc::clone(&asking) },
+            counters: Arc::clone(&counters),
+            jobs: JobReceiver { jobs: receiver, unreceived_requests: unreceived_requests.clone() },
             stop: stop.clone(),
         };
         let work = move || {
-            let (state, worker) = loading.load(find);
-            tell.send_replace(state);
-            // Whoever asks later sees by this that nobody would answer any more.
-            let _alive = tell;
+            let (state, worker) = loader.load(find);
+            sender.send_replace(state);
+            // Dropped with the thread, so that later calls notice if the worker panicked.
+            let _sender = sender;
             if let Some(worker) = worker {
                 worker.run();
             }
         };
-        let (state, thread) = match thread::Builder::new().name("chat".to_owned()).spawn(work) {
-            Ok(thread) => (state, Some(thread)),
+        let (load_state, thread) = match thread::Builder::new().name("chat".to_owned()).spawn(work) {
+            Ok(thread) => (load_state, Some(thread)),
             Err(error) => {
                 let failure = unavailable(format!("no thread can be started for {}: {error}", model.model));
-                (watch::channel(State::Failed(failure)).1, None)
+                (watch::channel(LoadState::Failed(failure)).1, None)
             }
         };
-        let (places, ahead) = (Arc::new(Semaphore::new(places)), Arc::new(Semaphore::new(1)));
-        let reading_ahead = Mutex::default();
-        Self { model, limits, state, places, jobs, asking, ahead, counts, reading_ahead, stop, thread }
+        let (queue_slots, warming) = (Arc::new(Semaphore::new(queue_slots)), Semaphore::new(1));
+        let warmup = Mutex::default();
+        Self {
+            model,
+            limits,
+            load_state,
+            queue_slots,
+            jobs,
+            unreceived_requests,
+            warming,
+            counters,
+            warmup,
+            stop,
+            thread,
+        }
     }
 
-    /// Reads the passages of a request ahead of any question, when nobody waits for anything else, and keeps what it
-    /// has read.
-    pub async fn read_ahead(&self, request: Arc<Request>, room: Room) -> Result<Ahead, Failure> {
-        // One at a time.
-        let _turn = self.ahead.acquire().await.map_err(|_| died())?;
-        ready(self.state.clone()).await?;
-        let (told, heard) = oneshot::channel();
-        self.jobs.try_send(Some(Job::Ahead(request, room, told))).map_err(|_| died())?;
-        heard.await.map_err(|_| died())
+    /// Looks up the only passage of a request in the prefix cache, and marks it as used. Fails if the model cannot be
+    /// loaded or has no prefix cache.
+    pub async fn look_up_passage(&self, request: Arc<Request>) -> Result<PassageLookup, Failure> {
+        self.warm(request, false).await
     }
 
-    /// Takes note of how reading ahead goes, which only whoever asks for it knows, so that `standing` tells it.
-    pub fn note_reading_ahead(&self, now: WarmupProgress) {
-        *self.reading_ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    /// The same, and computes a passage that is missing. Waits until no prompt is queued or running.
+    pub async fn prefill_passage(&self, request: Arc<Request>) -> Result<PassageLookup, Failure> {
+        self.warm(request, true).await
     }
 
-    /// Bytes that all kept passages may have.
-    pub fn most_kept_bytes(&self) -> u64 {
-        let Keep { memory_bytes, disk_bytes, .. } = self.limits.keep;
-        disk_bytes.max(memory_bytes as u64 / 2)
+    async fn warm(&self, request: Arc<Request>, compute: bool) -> Result<PassageLookup, Failure> {
+        let _turn = self.warming.acquire().await.map_err(|_| worker_died())?;
+        loaded(self.load_state.clone()).await?;
+        let (reply, lookup) = oneshot::channel();
+        self.jobs.try_send(Some(Job::Warm { request, compute, reply })).map_err(|_| worker_died())?;
+        lookup.await.map_err(|_| worker_died())?
     }
 
-    fn loaded(&self) -> Option<Arc<Ready>> {
-        match &*self.state.borrow() {
-            State::Ready(ready) => Some(Arc::clone(ready)),
-            State::Loading | State::Failed(_) => None,
+    /// Sets the progress of the warm-up that its caller reports, as a part of `status`.
+    pub fn set_warmup(&self, progress: WarmupProgress) {
+        *self.warmup.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    fn loaded(&self) -> Option<Arc<LoadedModel>> {
+        match &*self.load_state.borrow() {
+            LoadState::Loaded(model) => Some(Arc::clone(model)),
+            LoadState::Loading | LoadState::Failed(_) => None,
         }
     }
 }
@@ -209,45 +238,51 @@ impl Provider for LlamaProvider {
     }
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
+        let Ok(queue_slot) = self.queue_slots.clone().try_acquire_owned() else {
             return stream::iter([Err(self.limits.overloaded())]).boxed();
         };
         let started = stream::iter([Ok(ModelEvent::Started(self.model()))]);
-        let events = submit(self.state.clone(), self.jobs.clone(), self.asking.clone(), request, place).map(
-            |submitted| match submitted {
-                Ok(heard) => Either::Left(events(heard)),
-                Err(failure) => Either::Right(stream::iter([Err(failure)])),
-            },
-        );
+        let (load_state, jobs) = (self.load_state.clone(), self.jobs.clone());
+        let events = submit(load_state, jobs, self.unreceived_requests.clone(), request, queue_slot);
+        let events = events.map(|submitted| match submitted {
+            Ok(receiver) => Either::Left(until_terminal(receiver)),
+            Err(failure) => Either::Right(stream::iter([Err(failure)])),
+        });
         started.chain(events.flatten_stream()).boxed()
     }
 
     async fn ready(&self) {
-        // Why it is not is told to whoever asks it.
-        let _ = ready(self.state.clone()).await;
+        // A failure is returned by every later call.
+        let _ = loaded(self.load_state.clone()).await;
     }
 
     fn room(&self, request: &Request) -> Option<usize> {
-        let window = self.loaded().map_or(self.limits.window, |ready| ready.window);
+        let window = self.loaded().map_or(self.limits.window, |model| model.window);
         request.room(window, |text| self.count_tokens(text))
     }
 
     fn count_tokens(&self, text: &str) -> usize {
         match self.loaded() {
-            Some(ready) => {
-                let tokens = ready.weights.vocabulary().tokens(text, Parse::Plain);
+            Some(model) => {
+                let tokens = model.weights.vocabulary().tokens(text, Parse::Plain);
                 tokens.map_or(text.len(), |tokens| tokens.len())
             }
             None => text.len().div_ceil(BYTES_PER_TOKEN),
         }
     }
 
+    fn caches_passages(&self) -> bool {
+        self.loaded().is_some_and(|model| model.has_prefix_cache)
+    }
+
     async fn health(&self) -> Result<(), Failure> {
-        match &*self.state.borrow() {
-            State::Failed(failure) => Err(failure.clone()),
-            State::Loading | State::Ready(_) if self.state.has_changed().is_err() => Err(died()),
-            State::Ready(_) => Ok(()),
-            State::Loading => {
+        match &*self.load_state.borrow() {
+            LoadState::Failed(failure) => Err(failure.clone()),
+            LoadState::Loading | LoadState::Loaded(_) if self.load_state.has_changed().is_err() => {
+                Err(worker_died())
+            }
+            LoadState::Loaded(_) => Ok(()),
+            LoadState::Loading => {
                 let mut failure = unavailable(format!("the model {} is being loaded", self.model.model));
                 failure.retry_after = Some(Duration::from_secs(1));
                 Err(failure)
@@ -256,21 +291,20 @@ impl Provider for LlamaProvider {
     }
 
     fn status(&self) -> ProviderStatus {
-        let prefix_cache = self.loaded().filter(|ready| ready.keeps_passages).map(|_| self.counts.told());
-        let warmup = self.reading_ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let prefix_cache = self.caches_passages().then(|| self.counters.stats());
+        let warmup = self.warmup.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ProviderStatus { prefix_cache, warmup, ..ProviderStatus::default() }
     }
 }
 
 impl Drop for LlamaProvider {
-    /// Stops what is computed, which takes no longer than a step of it: llama.cpp must not be at work any more
-    /// when the process ends.
+    /// Aborts the batch and joins the thread: llama.cpp must not run any more when the process ends.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It may be waiting for work. If it is gone, it has stopped.
+        // The worker may be waiting for a job; if it is gone, it has stopped.
         let _ = self.jobs.try_send(None);
         if let Some(thread) = self.thread.take() {
-            // If it panicked, that was told.
+            // A panic is in the log already.
             let _ = thread.join();
         }
     }
@@ -295,37 +329,37 @@ impl Limits {
     }
 }
 
-/// Waits for the model and hands the request over.
+/// Waits until the model is loaded, and sends the request to the worker.
 async fn submit(
-    state: watch::Receiver<State>,
+    load_state: watch::Receiver<LoadState>,
     jobs: SyncSender<Option<Job>>,
-    asking: Arc<AtomicUsize>,
+    unreceived_requests: Arc<AtomicUsize>,
     request: Arc<Request>,
-    place: OwnedSemaphorePermit,
-) -> Result<mpsc::Receiver<Event>, Failure> {
-    ready(state).await?;
-    let (listener, heard) = Listener::new(&request, place);
-    asking.fetch_add(1, Ordering::Relaxed);
-    jobs.try_send(Some(Job::Answer(request, listener))).map_err(|_| died())?;
-    Ok(heard)
+    queue_slot: OwnedSemaphorePermit,
+) -> Result<mpsc::Receiver<AnswerEvent>, Failure> {
+    loaded(load_state).await?;
+    let (sink, receiver) = AnswerSink::new(&request, queue_slot);
+    unreceived_requests.fetch_add(1, Ordering::Relaxed);
+    jobs.try_send(Some(Job::Answer(request, sink))).map_err(|_| worker_died())?;
+    Ok(receiver)
 }
 
-/// Waits for the model.
-async fn ready(mut state: watch::Receiver<State>) -> Result<(), Failure> {
-    match state.wait_for(|state| !matches!(state, State::Loading)).await.as_deref() {
-        Ok(State::Ready(_)) => Ok(()),
-        Ok(State::Failed(failure)) => Err(failure.clone()),
-        Ok(State::Loading) | Err(_) => Err(died()),
+/// Waits until the model is loaded.
+async fn loaded(mut load_state: watch::Receiver<LoadState>) -> Result<(), Failure> {
+    match load_state.wait_for(|state| !matches!(state, LoadState::Loading)).await.as_deref() {
+        Ok(LoadState::Loaded(_)) => Ok(()),
+        Ok(LoadState::Failed(failure)) => Err(failure.clone()),
+        Ok(LoadState::Loading) | Err(_) => Err(worker_died()),
     }
 }
 
-/// What is heard, up to the end and with one in any case.
-fn events(heard: mpsc::Receiver<Event>) -> impl stream::Stream<Item = Event> {
-    stream::unfold(Some(heard), |heard| async {
-        let mut heard = heard?;
-        let event = heard.recv().await.unwrap_or_else(|| Err(died()));
-        let is_last = matches!(event, Ok(ModelEvent::Finish(_)) | Err(_));
-        Some((event, (!is_last).then_some(heard)))
+/// The events up to the terminal one. A channel that closes without one gives a failure.
+fn until_terminal(receiver: mpsc::Receiver<AnswerEvent>) -> impl stream::Stream<Item = AnswerEvent> {
+    stream::unfold(Some(receiver), |receiver| async {
+        let mut receiver = receiver?;
+        let event = receiver.recv().await.unwrap_or_else(|| Err(worker_died()));
+        let is_terminal = matches!(event, Ok(ModelEvent::Finish(_)) | Err(_));
+        Some((event, (!is_terminal).then_some(receiver)))
     })
 }
 
@@ -333,6 +367,6 @@ fn unavailable(message: String) -> Failure {
     Failure::new(FailureKind::Unavailable, message)
 }
 
-fn died() -> Failure {
+fn worker_died() -> Failure {
     Failure::new(FailureKind::Internal, "the thread of the chat model failed; its log says why")
 }

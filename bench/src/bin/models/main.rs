@@ -76,7 +76,7 @@ async fn measure(name: &str, file: &ModelFile, arguments: &Arguments) {
     let threads = thread::available_parallelism().map_or(1, Into::into);
     let served = Served::start(name, arguments.answer).await;
     let cache = models_folder().join("cache");
-    let mut bare = BareLoop::open(file, Some(&cache), threads).expect("the model loads");
+    let mut bare = BareLoop::open(file, &cache, threads).expect("the model loads");
     let mut figures = Figures::default();
     for round in 0..=arguments.rounds {
         // The first round is for the caches.
@@ -114,7 +114,7 @@ fn written_per_second(bare: &mut BareLoop, asked: Asked) -> f64 {
 
 /// Lets it have what the server had.
 fn ready(bare: &mut BareLoop, asked: Asked) {
-    bare.forget(0);
+    bare.truncate(0);
     if asked.cached > 0 {
         let tokens = bare.filler(asked.cached);
         bare.read(&tokens).expect("the loop reads");

@@ -87,8 +87,8 @@ async fn run_server(settings: &Settings, manager: ServiceManager) -> Result<(), 
     background.spawn(malloc_trim::trim_after_bursts(wired.parts.engine.clone()));
     background.spawn(run_retention(wired.parts.engine.clone(), settings.storage.retention));
     background.spawn(embed_missing(wired.pipeline));
-    for ahead in wired.ahead {
-        background.spawn(ahead.keep_reading());
+    for warmup in wired.warmups {
+        background.spawn(warmup.run());
     }
     let served = server::serve(listener, wired.parts, server_settings(settings), stop).await;
     background.shutdown().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::ModelId;
-use models::chat::{Keep, LlamaProvider, ModelFile};
+use models::chat::{LlamaProvider, ModelFile, PrefixCacheLimits};
 use models::files::ModelStore;
 
 use super::Lasts;
@@ -16,16 +16,17 @@ pub(crate) fn chat_model(
     settings: &Settings,
     lasts: Lasts,
 ) -> LlamaProvider {
+    let prefix_cache = PrefixCacheLimits {
+        memory_bytes: settings.models.kept_memory_bytes / 2,
+        disk_bytes: settings.models.kept_disk_bytes,
+        pending: if lasts == Lasts::Long { PrefixCacheLimits::default().pending } else { 0 },
+    };
     let limits = models::chat::Limits {
         window: own.context_window,
         waiting: settings.limits.model_queue,
         seed: own.seed,
-        keep: Keep {
-            passages: own.reading == Some(Reading::Kept),
-            put_off: lasts == Lasts::Long,
-            memory_bytes: settings.models.kept_memory_bytes,
-            disk_bytes: settings.models.kept_disk_bytes,
-        },
+        conversation_bytes: settings.models.kept_memory_bytes / 2,
+        prefix_cache: (own.reading == Some(Reading::Kept)).then_some(prefix_cache),
         ..models::chat::Limits::default()
     };
     let cache = Some(settings.models.dir.join("cache"));
@@ -39,7 +40,7 @@ pub(crate) fn chat_model(
         EmbeddedModel::Known(model) => {
             let files = ModelStore::new(settings.models.dir.clone());
             let locate = move || {
-                let path = files.locate(model).map_err(|unusable| unusable.to_string())?;
+                let path = files.locate(model)?;
                 Ok(ModelFile { path, sha256: model.files.first().map(|file| file.sha256) })
             };
             LlamaProvider::find_and_open(called(&model.name), locate, cache, limits)

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep};
 
 use super::clock::SystemClock;
 use super::{WiringError, durability, embedder};
-use crate::ahead::ReadAhead;
 use crate::settings::{Chunking, RerankKind, Settings, StorageKind};
+use crate::warmup::Warmup;
 
 /// How long to wait for the index while another command has it locked, and how often to try.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,9 +54,9 @@ impl KnowledgeBase {
         Pipeline::new(ports, PipelineSettings { strategy, ..PipelineSettings::default() })
     }
 
-    /// Fills the model's prefix cache from the catalog.
-    pub(crate) fn read_ahead(&self, model: Arc<LlamaProvider>) -> ReadAhead {
-        ReadAhead::new(self.catalog.clone(), model)
+    /// The warm-up of a model's prefix cache.
+    pub(crate) fn warmup(&self, model: Arc<LlamaProvider>) -> Warmup {
+        Warmup::new(self.catalog.clone(), model)
     }
 
     /// Opens the index and begins to follow the catalog. Waits a moment if another process has it locked.

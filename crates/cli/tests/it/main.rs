@@ -1,6 +1,5 @@
 //! The real binary, from the outside.
 
-mod ahead;
 mod ask;
 mod backup;
 mod binary;
@@ -33,3 +32,4 @@ mod serve;
 mod service_manager;
 mod shutdown;
 mod slow_readers;
+mod warmup;

@@ -46,6 +46,11 @@ pub trait ProviderDecorator: Send + Sync {
         self.inner().health().await
     }
 
+    /// See [`Provider::caches_passages`].
+    fn caches_passages(&self) -> bool {
+        self.inner().caches_passages()
+    }
+
     /// See [`Provider::status`].
     fn status(&self) -> ProviderStatus {
         self.inner().status()
@@ -76,6 +81,10 @@ impl<D: ProviderDecorator> Provider for D {
 
     async fn health(&self) -> Result<(), Failure> {
         ProviderDecorator::health(self).await
+    }
+
+    fn caches_passages(&self) -> bool {
+        ProviderDecorator::caches_passages(self)
     }
 
     fn status(&self) -> ProviderStatus {
@@ -124,6 +133,10 @@ mod tests {
             Err(failure())
         }
 
+        fn caches_passages(&self) -> bool {
+            true
+        }
+
         fn status(&self) -> ProviderStatus {
             ProviderStatus { breaker_open: true, ..ProviderStatus::default() }
         }
@@ -147,6 +160,6 @@ mod tests {
         assert_eq!(provider.room(&Request::default()), Some(7));
         assert_eq!(provider.count_tokens(""), 9);
         assert_eq!(provider.health().now_or_never(), Some(Err(failure())));
-        assert!(provider.status().breaker_open);
+        assert!(provider.caches_passages() && provider.status().breaker_open);
     }
 }

@@ -36,10 +36,11 @@ impl Pipeline<'_> {
         let (most, room) = (shared.answering.context_tokens, provider.room(&request).unwrap_or(0));
         let found = relevant(retrieved, shared.answering.min_cosine_share);
         let count = |text: &str| provider.count_tokens(text);
-        let passages = match provider.status().prefix_cache {
+        let passages = if provider.caches_passages() {
             // A passage that is cut for one question is not in the cache for the next.
-            Some(_) => budget::whole_passages(found, query, most, room, count),
-            None => budget::cut_passages(found, query, most.min(room), count),
+            budget::whole_passages(found, query, most, room, count)
+        } else {
+            budget::cut_passages(found, query, most.min(room), count)
         };
         if passages.is_empty() {
             return Request { system: format!("{SYSTEM_PROMPT}{WITHOUT_PASSAGES}"), ..request };

@@ -1,136 +1,136 @@
-//! How a model gets ready: its file is found, prepared and read, its state made, and its thread given all of that.
+//! Loads a chat model: finds and repacks its file, reads the weights, creates the context and the worker.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::crowd::{Threads, threads_here};
-use super::llama::{Context, ContextSize, Sequence, Weights, instructions, version};
-use super::passages::{self, Counts, Key, Passages, Store, shape_of};
-use super::prepared::{ModelFile, Prepared, prepare};
+use super::cpu_contention::{ComputeThreads, thread_stats};
+use super::llama::{Context, ContextSize, Sequence, Weights, required_cpu_features, version};
+use super::load_error::{LoadError, ModelError};
+use super::prefix_cache::{CacheKey, Counters, MAX_PREFILL_TOKENS, PrefixCache, Store, probe};
+use super::repacked_weights::{ModelFile, WeightFile, weight_file};
 use super::template::Template;
-use super::worker::{BATCH, Jobs, Parts, Worker, WorkerLimits};
-use super::{Keep, Limits, Ready, State, processor, unavailable};
+use super::worker::{BATCH_TOKENS, JobReceiver, Worker, WorkerLimits, WorkerParts};
+use super::{Limits, LoadState, LoadedModel, PrefixCacheLimits, cpu_features, unavailable};
 
-/// A state of three windows holds four prompts at once that take three quarters of one each, with their answers.
+/// The KV cache has room for this many context windows: four prompts of three quarters of a window each, with answers.
 const WINDOWS: usize = 3;
 
+/// A change of how KV states are computed or stored changes this part of their keys.
+const KEY_VERSION: &str = "2";
+
 /// What is known before a model is loaded.
-pub(super) struct Loading {
+pub(super) struct Loader {
     pub(super) name: Arc<str>,
     pub(super) limits: Limits,
     pub(super) cache: Option<PathBuf>,
-    pub(super) counts: Arc<Counts>,
-    pub(super) jobs: Jobs,
+    pub(super) counters: Arc<Counters>,
+    pub(super) jobs: JobReceiver,
     pub(super) stop: Arc<AtomicBool>,
 }
 
-impl Loading {
-    /// Loads the model, or tells why it cannot be.
-    pub(super) fn load(self, find: impl FnOnce() -> Result<ModelFile, String>) -> (State, Option<Worker>) {
+impl Loader {
+    /// Loads the model and creates its worker.
+    pub(super) fn load(
+        self,
+        find: impl FnOnce() -> Result<ModelFile, Box<dyn std::error::Error + Send + Sync>>,
+    ) -> (LoadState, Option<Worker>) {
         let (started, name, stop) = (Instant::now(), self.name.clone(), self.stop.clone());
-        match processor::check().and_then(|()| find()).and_then(|file| self.read(&file)) {
-            Ok((ready, worker)) => {
-                let (window, milliseconds) = (ready.window, started.elapsed().as_millis());
+        let file = cpu_features::check().and_then(|()| find().map_err(LoadError::NotFound));
+        match file.and_then(|file| self.load_file(&file).map_err(|error| error.at(file.path))) {
+            Ok((model, worker)) => {
+                let (window, milliseconds) = (model.window, started.elapsed().as_millis());
                 tracing::info!(model = &*name, window, milliseconds, "chat model loaded");
-                (State::Ready(Arc::new(ready)), Some(worker))
+                (LoadState::Loaded(Arc::new(model)), Some(worker))
             }
-            Err(reason) => {
-                // Whoever stopped it while it was read knows.
+            Err(error) => {
+                // A stop aborts loading, too.
                 if !stop.load(Ordering::Relaxed) {
-                    tracing::error!(model = &*name, "chat model not loaded: {reason}");
+                    tracing::error!(model = &*name, "chat model not loaded: {error}");
                 }
-                let message = format!("the chat model {name} could not be loaded: {reason}");
-                (State::Failed(unavailable(message)), None)
+                let message = format!("the chat model {name} could not be loaded: {error}");
+                (LoadState::Failed(unavailable(message)), None)
             }
         }
     }
 
-    fn read(self, file: &ModelFile) -> Result<(Ready, Worker), String> {
-        let at = |reason: String| format!("{}: {reason}", file.path.display());
-        let prepared = match &self.cache {
-            Some(cache) => prepare(file, &cache.join("weights"), self.limits.threads),
-            None => Prepared { path: file.path.clone(), name: None },
+    fn load_file(self, file: &ModelFile) -> Result<(LoadedModel, Worker), ModelError> {
+        let weight_file = match &self.cache {
+            Some(cache) => weight_file(file, &cache.join("weights"), self.limits.threads),
+            None => WeightFile { path: file.path.clone(), repacked: None },
         };
-        let weights = Weights::load(&prepared.path, &|| !self.stop.load(Ordering::Relaxed)).map_err(at)?;
-        if !weights.writes() {
-            return Err(at("it is no model that writes texts".to_owned()));
+        let weights = Weights::load(&weight_file.path, &|| !self.stop.load(Ordering::Relaxed))?;
+        if !weights.generates_text() {
+            return Err(ModelError::NotGenerative);
         }
-        let template = Template::of(&weights).map_err(at)?;
+        let template = Template::of(&weights)?;
         let weights = Arc::new(weights);
         let limits = self.worker_limits(&weights, &file.path);
-        let size = self.size(limits.tokens).map_err(at)?;
-        let others = threads_here();
-        let mut context = Context::new(weights.clone(), size).map_err(at)?;
-        let threads = self.threads(&others);
+        let threads_before = thread_stats();
+        let mut context = Context::new(weights.clone(), self.context_size(limits.tokens)?)?;
+        let threads = self.compute_threads(&threads_before);
         let mut sequences: Vec<_> = context.sequences().collect();
-        let strands = sequences.split_off(self.limits.answers);
-        let passages = self.passages(&mut context, file, &prepared, strands);
-        let ready = Ready { weights, window: limits.window, keeps_passages: passages.is_some() };
+        let prefix_cache = self.limits.prefix_cache.and_then(|limits| {
+            let own = sequences.pop()?;
+            self.prefix_cache(limits, &mut context, [own, sequences[0]], file, &weight_file)
+        });
+        let model = LoadedModel { weights, window: limits.window, has_prefix_cache: prefix_cache.is_some() };
         let (jobs, stop) = (self.jobs, self.stop);
-        let parts = Parts { context, sequences, passages, template, threads, limits, jobs, stop };
-        Ok((ready, Worker::new(parts)))
+        let parts = WorkerParts { context, sequences, prefix_cache, template, threads, limits, jobs, stop };
+        Ok((model, Worker::new(parts)))
     }
 
     fn worker_limits(&self, weights: &Weights, path: &Path) -> WorkerLimits {
+        let Limits { conversation_bytes, seed, .. } = self.limits;
         let window = self.limits.window.min(weights.trained_window());
         if window < self.limits.window {
-            tracing::warn!(
-                "{}: it was trained for {window} tokens, so its window has no more",
-                path.display()
-            );
+            tracing::warn!("{}: its context window is {window} tokens, as it was trained", path.display());
         }
-        let tokens = window.saturating_mul(WINDOWS);
-        let Keep { put_off: puts_off, memory_bytes, .. } = self.limits.keep;
-        let conversation_bytes = memory_bytes / 2;
-        WorkerLimits { window, tokens, conversation_bytes, puts_off, seed: self.limits.seed }
+        WorkerLimits { window, tokens: window.saturating_mul(WINDOWS), conversation_bytes, seed }
     }
 
-    fn size(&self, tokens: usize) -> Result<ContextSize, String> {
-        let (more_tokens, strands) =
-            if self.limits.keep.passages { (passages::TOKENS, passages::SEQUENCES) } else { (0, 0) };
-        let sequences = self.limits.answers + strands;
-        let all = tokens.saturating_add(more_tokens);
+    fn context_size(&self, tokens: usize) -> Result<ContextSize, ModelError> {
+        let for_prefix_cache = usize::from(self.limits.prefix_cache.is_some());
+        let all = tokens.saturating_add(for_prefix_cache * MAX_PREFILL_TOKENS);
         Ok(ContextSize {
-            tokens: u32::try_from(all).map_err(|_| "context_window is too large".to_owned())?,
-            batch: u32::try_from(BATCH.min(tokens)).unwrap_or(u32::MAX),
-            sequences: u32::try_from(sequences).unwrap_or(u32::MAX),
+            tokens: u32::try_from(all).map_err(|_| ModelError::WindowTooLarge)?,
+            batch: u32::try_from(BATCH_TOKENS.min(tokens)).unwrap_or(u32::MAX),
+            sequences: u32::try_from(self.limits.answers + for_prefix_cache).unwrap_or(u32::MAX),
             threads: i32::try_from(self.limits.threads).unwrap_or(i32::MAX),
         })
     }
 
-    /// The threads that there are now and were not before, and this one.
-    fn threads(&self, others: &[PathBuf]) -> Threads {
-        let mut watched = threads_here();
-        watched.retain(|thread| !others.contains(thread));
+    /// This thread and those that the context has started.
+    fn compute_threads(&self, before: &[PathBuf]) -> ComputeThreads {
+        let mut watched = thread_stats();
+        watched.retain(|thread| !before.contains(thread));
         watched.push(PathBuf::from("/proc/thread-self/schedstat"));
-        Threads::new(self.limits.threads, watched)
+        ComputeThreads::new(self.limits.threads, watched)
     }
 
-    /// What keeps passages, if that is wanted and the model allows it.
-    fn passages(
+    /// The prefix cache, if the model allows it. The second sequence is borrowed for the probe.
+    fn prefix_cache(
         &self,
+        limits: PrefixCacheLimits,
         context: &mut Context,
+        sequences: [Sequence; 2],
         file: &ModelFile,
-        prepared: &Prepared,
-        strands: Vec<Sequence>,
-    ) -> Option<Passages> {
-        let [one, other, ..] = *strands.as_slice() else { return None };
-        let shape = shape_of(context, [one, other]).inspect_err(|reason| {
-            tracing::warn!(model = &*self.name, "passages are read as part of each prompt: {reason}");
-        });
-        let shape = shape.ok()?;
-        let weights =
-            prepared.name.clone().map_or_else(|| file.sha256().map(|sha256| sha256.to_string()), Ok);
-        let weights = weights.inspect_err(|error| tracing::warn!("passages are not kept: {error}")).ok()?;
-        let compiled = format!("{:?}", instructions());
-        let model = Key::of_model(&["1", &version(), &compiled, &weights, "f16", "flash attention"]);
-        let store = Store::open(
-            self.cache.as_ref().map(|cache| cache.join("states")),
-            self.limits.keep,
-            self.counts.clone(),
-        );
-        Passages::new(shape, model, store, strands)
+        weight_file: &WeightFile,
+    ) -> Option<PrefixCache> {
+        let warn = |reason: &dyn std::error::Error| {
+            tracing::warn!(model = &*self.name, "prompts are prefilled as a whole: {reason}");
+        };
+        let layout = probe(context, sequences).inspect_err(|reason| warn(reason)).ok()?;
+        let weights = match &weight_file.repacked {
+            Some(name) => name.clone(),
+            None => file.sha256().inspect_err(|error| warn(error)).ok()?.to_string(),
+        };
+        let features = format!("{:?}", required_cpu_features());
+        let model =
+            CacheKey::of_model(&[KEY_VERSION, &version(), &features, &weights, "f16", "flash attention"]);
+        let PrefixCacheLimits { memory_bytes, disk_bytes, pending } = limits;
+        let store = Store::open(self.cache.as_deref(), memory_bytes, disk_bytes, self.counters.clone());
+        Some(PrefixCache::new(layout, model, store, sequences[0], pending))
     }
 }

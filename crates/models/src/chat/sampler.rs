@@ -1,25 +1,25 @@
-//! Which token comes next, given how likely each is.
+//! Sampling: picks the next token from the logits.
 
 use std::hash::{BuildHasher, RandomState};
 
 use super::llama::Token;
 
-/// Tokens that are less likely than this part of the most likely one are never taken.
-const LEAST_LIKELY: f32 = 0.05;
+/// Min-p: tokens less likely than this share of the most likely one are never picked.
+const MIN_P: f32 = 0.05;
 
-/// Picks tokens. With the same seed and the same likelihoods it picks the same ones.
+/// Picks tokens. The same seed and logits give the same tokens.
 pub(super) struct Sampler {
     temperature: f32,
     random: u64,
 }
 
 impl Sampler {
-    /// One that takes the most likely token at temperature 0; else by the seed, and without one by chance.
+    /// A greedy sampler at temperature 0; else a random one, seeded by the operating system without a seed.
     pub(super) fn new(temperature: f32, seed: Option<u64>) -> Self {
         Self { temperature, random: seed.unwrap_or_else(|| RandomState::new().hash_one(0)) }
     }
 
-    /// The next token; none if there are no likelihoods, or none that are numbers.
+    /// The next token; none if there are no finite logits.
     pub(super) fn pick(&mut self, logits: &[f32]) -> Option<Token> {
         let (best, highest) = most_likely(logits)?;
         if self.temperature <= 0.0 {
@@ -27,7 +27,7 @@ impl Sampler {
         }
         let (part, temperature) = (self.next_part(), self.temperature);
         let weights = logits.iter().map(|logit| ((logit - highest) / temperature).exp());
-        let candidates = weights.enumerate().filter(|(_, weight)| *weight >= LEAST_LIKELY);
+        let candidates = weights.enumerate().filter(|(_, weight)| *weight >= MIN_P);
         let mut left = part * candidates.clone().map(|(_, weight)| weight).sum::<f32>();
         for (token, weight) in candidates {
             left -= weight;
@@ -63,24 +63,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_likely_token_is_taken_at_temperature_0_and_the_first_of_equals() {
+    fn temperature_0_picks_the_most_likely_token_and_the_first_of_equals() {
         let mut sampler = Sampler::new(0.0, None);
         assert_eq!(sampler.pick(&[0.5, 2.0, -1.0, 2.0]), Some(1));
         assert_eq!(sampler.pick(&[-3.0]), Some(0));
     }
 
     #[test]
-    fn without_likelihoods_there_is_no_token() {
+    fn without_finite_logits_there_is_no_token() {
         for logits in [&[][..], &[f32::NAN, f32::NAN], &[f32::INFINITY, 0.0], &[f32::NEG_INFINITY]] {
             assert_eq!(Sampler::new(0.7, None).pick(logits), None, "{logits:?}");
         }
     }
 
     #[test]
-    fn tokens_come_as_often_as_they_are_likely_and_unlikely_ones_never() {
+    fn tokens_are_picked_by_their_probability_and_unlikely_ones_never() {
         let mut sampler = Sampler::new(1.0, Some(7));
         let mut times = [0; 4];
-        // 1 : 1/e : 1/100 : 1, of which the third is below the least that is taken.
+        // 1 : 1/e : 1/100 : 1, of which the third is below the minimum.
         for _ in 0..10_000 {
             let token = sampler.pick(&[0.0, -1.0, -4.6, 0.0]).unwrap();
             times[usize::try_from(token).unwrap()] += 1;

@@ -1,5 +1,5 @@
-//! A model's own chat template. It is rendered with marks in place of what is said, and what lies around the marks
-//! is all that is ever read for control tokens: no text of a person or a document comes near the template.
+//! A model's chat template. It is rendered with placeholders for the messages, and only the text around the
+//! placeholders is parsed for control tokens: no text of a person or a document passes through the template.
 
 use std::ffi::{CStr, CString};
 
@@ -8,18 +8,16 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::llama::{Message, Vocabulary, Weights};
+use super::load_error::ModelError;
 
-/// More steps than any template takes, so that none can go on forever.
-const STEPS: u64 = 1_000_000;
+/// Upper bound on the template engine's steps, so that no template loops forever.
+const MAX_STEPS: u64 = 1_000_000;
 
-/// Who says something.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The instructions.
     System,
-    /// Who asks.
     User,
-    /// The model.
     Assistant,
 }
 
@@ -27,74 +25,74 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Template {
     template: CString,
-    /// What the template may call its beginning and its end by.
-    beginning: String,
-    end: String,
-    /// Whether a prompt has the beginning already when what the template writes comes after it.
-    begun: bool,
+    bos: String,
+    eos: String,
+    /// Whether prompts begin with the BOS token anyway, so that the template must not add it.
+    adds_bos: bool,
 }
 
 impl Template {
-    /// The template that a model's file has.
-    pub(super) fn of(weights: &Weights) -> Result<Self, String> {
-        let template = weights.chat_template().ok_or(
+    /// The template in the metadata of a model's file.
+    pub(super) fn of(weights: &Weights) -> Result<Self, ModelError> {
+        let template = weights.chat_template().ok_or(ModelError::ChatTemplate(
             "its file has no chat template, so it was not made to answer questions: use an instruct model",
-        )?;
+        ))?;
         Self::new(template, weights.vocabulary())
     }
 
-    fn new(template: CString, vocabulary: Vocabulary<'_>) -> Result<Self, String> {
-        let (beginning, end) = vocabulary.ends_of_texts();
-        Self { template, beginning, end, begun: vocabulary.beginning().is_some() }.checked()
+    fn new(template: CString, vocabulary: Vocabulary<'_>) -> Result<Self, ModelError> {
+        let (bos, eos) = vocabulary.bos_and_eos();
+        Self { template, bos, eos, adds_bos: vocabulary.bos().is_some() }.checked()
     }
 
-    fn checked(self) -> Result<Self, String> {
-        let whole = [Role::System, Role::User, Role::Assistant, Role::User];
-        for conversation in [whole.as_slice(), &whole[1..], &whole[..2]] {
-            self.around(conversation)
-                .ok_or("its chat template can neither be rendered nor is it a known one")?;
+    fn checked(self) -> Result<Self, ModelError> {
+        let all = [Role::System, Role::User, Role::Assistant, Role::User];
+        for conversation in [all.as_slice(), &all[1..], &all[..2]] {
+            self.around(conversation).ok_or(ModelError::ChatTemplate(
+                "its chat template can neither be rendered nor is it a known one",
+            ))?;
         }
         Ok(self)
     }
 
-    /// What the template writes before, between and after what these say, up to where the model speaks: one text
-    /// more than there are roles. None if the template does not keep to their order.
+    /// The text before, between and after messages of these roles, up to the assistant's turn: one more than there are
+    /// roles. None if the template reorders them.
     pub(super) fn around(&self, roles: &[Role]) -> Option<Vec<String>> {
-        // Some templates refuse what llama.cpp knows how to say in them, such as instructions.
+        // Some templates reject roles that llama.cpp's own version of them supports, such as system messages.
         let rendered = self.render(roles).ok().and_then(|rendered| split(&rendered, roles.len()));
         let mut around = rendered.or_else(|| split(&self.render_known(roles)?, roles.len()))?;
-        if self.begun
-            && let Some(rest) = around[0].strip_prefix(&self.beginning)
+        if self.adds_bos
+            && let Some(rest) = around[0].strip_prefix(&self.bos)
         {
             around[0] = rest.to_owned();
         }
         Some(around)
     }
 
-    /// The template as it is written, in Jinja.
+    /// Renders the template with a Jinja engine.
     fn render(&self, roles: &[Role]) -> Result<String, Error> {
-        let unreadable = |_| Error::new(ErrorKind::SyntaxError, "it is no text");
+        let unreadable = |_| Error::new(ErrorKind::SyntaxError, "it is not UTF-8");
         let source = self.template.to_str().map_err(unreadable)?;
         let mut environment = Environment::new();
         environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_unknown_method_callback(unknown_method_callback);
-        environment.set_fuel(Some(STEPS));
+        environment.set_fuel(Some(MAX_STEPS));
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
-        let message = |(number, role): (usize, &Role)| context! { role => role.name().to_str().unwrap_or_default(), content => mark(number) };
+        let message = |(number, role): (usize, &Role)| context! { role => role.name().to_str().unwrap_or_default(), content => placeholder(number) };
         let messages: Vec<Value> = roles.iter().enumerate().map(message).collect();
         environment.render_str(
             source,
-            context! { messages, add_generation_prompt => true, bos_token => self.beginning.as_str(), eos_token => self.end.as_str() },
+            context! { messages, add_generation_prompt => true, bos_token => self.bos.as_str(), eos_token => self.eos.as_str() },
         )
     }
 
-    /// What llama.cpp makes of it, if it is one that it knows.
+    /// Renders the template with llama.cpp, if it knows it.
     fn render_known(&self, roles: &[Role]) -> Option<String> {
         let message = |(number, role): (usize, &Role)| {
-            Some(Message { role: role.name(), content: CString::new(mark(number)).ok()? })
+            Some(Message { role: role.name(), content: CString::new(placeholder(number)).ok()? })
         };
         let messages: Option<Vec<_>> = roles.iter().enumerate().map(message).collect();
         Weights::apply_template(&self.template, &messages?)
@@ -111,24 +109,24 @@ impl Role {
     }
 }
 
-/// What lies around so many marks; none if one is missing, out of order or there twice.
-fn split(rendered: &str, marks: usize) -> Option<Vec<String>> {
+/// The text around `count` placeholders; none if one is missing, out of order or repeated.
+fn split(rendered: &str, count: usize) -> Option<Vec<String>> {
     let mut rest = rendered;
-    let mut around = Vec::with_capacity(marks + 1);
-    for number in 0..marks {
-        let (before, after) = rest.split_once(&mark(number))?;
+    let mut around = Vec::with_capacity(count + 1);
+    for number in 0..count {
+        let (before, after) = rest.split_once(&placeholder(number))?;
         around.push(before.to_owned());
         rest = after;
     }
     around.push(rest.to_owned());
-    around.iter().all(|text| !text.contains(MARK)).then_some(around)
+    around.iter().all(|text| !text.contains(PLACEHOLDER)).then_some(around)
 }
 
-/// Something that no template writes by itself.
-const MARK: char = '\u{1}';
+/// A character that no template contains.
+const PLACEHOLDER: char = '\u{1}';
 
-fn mark(number: usize) -> String {
-    format!("{MARK}{number}\u{2}")
+fn placeholder(number: usize) -> String {
+    format!("{PLACEHOLDER}{number}\u{2}")
 }
 
 #[cfg(test)]

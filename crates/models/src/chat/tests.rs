@@ -1,4 +1,4 @@
-//! The answers of the real model against a bare loop over llama.cpp, and what can go wrong on the way.
+//! Answers of the real model against a bare loop over llama.cpp.
 
 use domain::{FinishReason, Usage};
 use testing::models_folder;
@@ -10,10 +10,16 @@ use crate::files::{Manifest, ModelStore};
 
 const SMOLLM: &str = "smollm2-135m-instruct";
 
-/// One thread: others that share the processors with tests would have two of them wait for each other.
-const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None, keep: KEEP };
-
-const KEEP: Keep = Keep { passages: true, put_off: false, memory_bytes: 64 << 20, disk_bytes: 0 };
+/// One thread: under CPU contention, as in tests, several would wait for each other.
+const LIMITS: Limits = Limits {
+    window: 8_192,
+    answers: 4,
+    waiting: 8,
+    threads: 1,
+    seed: None,
+    conversation_bytes: 32 << 20,
+    prefix_cache: Some(PrefixCacheLimits { memory_bytes: 32 << 20, disk_bytes: 0, pending: 0 }),
+};
 
 /// The small model's file.
 pub(super) fn path() -> PathBuf {
@@ -34,7 +40,7 @@ pub(super) fn request(question: &str, max_tokens: u32) -> Arc<Request> {
     })
 }
 
-/// What a loop gives that does nothing but to call llama.cpp: the whole prompt in batches, then token after token.
+/// The greedy answer of a bare loop: prefill of the whole prompt, then token after token.
 pub(super) fn greedy(weights: &Arc<Weights>, request: &Request) -> Vec<u8> {
     let mut bare = BareLoop::new(weights.clone(), 1).unwrap();
     let template = Template::of(weights).unwrap();
@@ -73,7 +79,7 @@ async fn read(stream: ModelStream) -> (String, Usage) {
 }
 
 #[tokio::test]
-async fn alone_and_cold_an_answer_equals_that_of_a_greedy() {
+async fn the_first_answer_equals_that_of_a_greedy_bare_loop() {
     let weights = weights();
     let long = format!("Summarize this: {}", "A prompt is a log of events that clients read. ".repeat(50));
     for question in ["What is a mutex?", "Explain TCP keep-alive.", &long] {

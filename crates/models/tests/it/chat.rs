@@ -11,14 +11,20 @@ use domain::{
     Failure, FailureKind, FinishReason, ModelEvent, ModelId, ModelStream, Provider, Request, Turn, Usage,
 };
 use futures::{FutureExt, StreamExt};
-use models::chat::{Keep, Limits, LlamaProvider};
+use models::chat::{Limits, LlamaProvider, PrefixCacheLimits};
 use models::files::{Manifest, ModelStore};
 use testing::models_folder;
 
-/// One thread: others that share the processors with tests would have two of them wait for each other.
-const LIMITS: Limits = Limits { window: 8_192, answers: 4, waiting: 8, threads: 1, seed: None, keep: KEEP };
-
-const KEEP: Keep = Keep { passages: true, put_off: false, memory_bytes: 64 << 20, disk_bytes: 0 };
+/// One thread: under CPU contention, as in tests, several would wait for each other.
+const LIMITS: Limits = Limits {
+    window: 8_192,
+    answers: 4,
+    waiting: 8,
+    threads: 1,
+    seed: None,
+    conversation_bytes: 32 << 20,
+    prefix_cache: Some(PrefixCacheLimits { memory_bytes: 32 << 20, disk_bytes: 0, pending: 0 }),
+};
 
 fn path() -> PathBuf {
     let model = Manifest::committed().find("smollm2-135m-instruct").unwrap();
@@ -42,7 +48,7 @@ fn request(question: &str, max_tokens: u32) -> Request {
     }
 }
 
-/// A question of at least so many tokens.
+/// A question of at least this many tokens.
 fn long(tokens: usize) -> String {
     "A prompt is a log. ".repeat(tokens / 6 + 1)
 }
@@ -94,7 +100,7 @@ async fn first_token(stream: &mut ModelStream) -> String {
 }
 
 #[tokio::test]
-async fn the_first_question_waits_for_the_model_and_greedy_answers_are_the_same_each_time() {
+async fn the_first_question_waits_for_the_model_and_greedy_answers_are_reproducible() {
     let provider = provider(LIMITS);
     assert_eq!(provider.health().await.unwrap_err().kind, FailureKind::Unavailable);
     let cold = ask(&provider, request("What is a mutex?", 40)).await;
@@ -119,7 +125,7 @@ async fn an_answer_ends_with_its_turn_or_at_its_bound() {
 }
 
 #[tokio::test]
-async fn instructions_and_earlier_turns_are_not_computed_again() {
+async fn a_common_prefix_with_an_earlier_prompt_is_not_computed_again() {
     let provider = provider(LIMITS);
     let first = ask(&provider, request("What is a mutex?", 20)).await;
     let other = ask(&provider, request("Which ports does HTTP use?", 20)).await;
@@ -132,7 +138,7 @@ async fn instructions_and_earlier_turns_are_not_computed_again() {
 }
 
 #[tokio::test]
-async fn four_prompts_at_once_all_go_on_and_none_waits_for_anothers_end() {
+async fn four_prompts_at_once_are_answered_side_by_side() {
     let provider = provider(LIMITS);
     let questions = ["What is a mutex?", "What is TCP?", "What is a compiler?", "What is a cache?"];
     let streams = all_go_on(&provider, questions.map(|question| request(question, 60))).await;
@@ -147,7 +153,7 @@ async fn four_prompts_at_once_all_go_on_and_none_waits_for_anothers_end() {
 }
 
 #[tokio::test]
-async fn four_long_prompts_at_once_all_go_on_though_together_they_are_larger_than_the_window() {
+async fn four_long_prompts_at_once_are_answered_side_by_side_though_together_they_exceed_the_window() {
     let provider = provider(Limits { window: 1_024, ..LIMITS });
     let questions = ["One", "Two", "Three", "Four"].map(|word| format!("{word}: {}", long(450)));
     all_go_on(&provider, questions.map(|question| request(&question, 256))).await;
@@ -168,7 +174,7 @@ async fn all_go_on(provider: &LlamaProvider, requests: [Request; 4]) -> Vec<Mode
 }
 
 #[tokio::test]
-async fn whoever_leaves_in_the_middle_of_a_long_prompt_stops_it_within_200_milliseconds() {
+async fn a_disconnect_during_a_long_prefill_stops_it_within_200_milliseconds() {
     let provider = provider(Limits { answers: 1, waiting: 0, ..LIMITS });
     ask(&provider, request("Hi", 1)).await;
     // Others may have the processor for a while: the best of a few counts.
@@ -176,11 +182,11 @@ async fn whoever_leaves_in_the_middle_of_a_long_prompt_stops_it_within_200_milli
     for number in 0..5 {
         let question = format!("{number} {}", long(4_000));
         let mut stream = provider.stream(Arc::new(request(&question, 10)));
-        // It gives a sign of life while it reads.
+        // A keep-alive comes during prefill.
         while stream.next().await.unwrap().unwrap() != ModelEvent::Waiting {}
         let left = Instant::now();
         drop(stream);
-        // The only place is free again as soon as the model has let go.
+        // The only queue slot is free again as soon as the model has dropped the request.
         let next = loop {
             let mut stream = provider.stream(Arc::new(request(&question, 1)));
             match stream.next().await.unwrap() {
@@ -194,7 +200,7 @@ async fn whoever_leaves_in_the_middle_of_a_long_prompt_stops_it_within_200_milli
             return was_not_read_to_its_end(next).await;
         }
     }
-    panic!("the model let go after {soonest:?}");
+    panic!("the model dropped it after {soonest:?}");
 }
 
 async fn was_not_read_to_its_end(next: ModelStream) {
@@ -208,7 +214,7 @@ async fn was_not_read_to_its_end(next: ModelStream) {
 }
 
 #[tokio::test]
-async fn more_prompts_than_may_wait_are_refused_and_places_come_back() {
+async fn prompts_beyond_the_queue_are_refused_and_queue_slots_are_released() {
     let provider = provider(Limits { answers: 1, waiting: 1, ..LIMITS });
     let mut running = provider.stream(Arc::new(request("What is a mutex?", 500)));
     let waiting = provider.stream(Arc::new(request("What is TCP?", 5)));
@@ -222,7 +228,7 @@ async fn more_prompts_than_may_wait_are_refused_and_places_come_back() {
 }
 
 #[tokio::test]
-async fn a_question_without_words_is_answered_and_one_too_long_is_told_so() {
+async fn an_empty_question_is_answered_and_one_that_is_too_long_is_refused() {
     let provider = provider(LIMITS);
     ask(&provider, Request { max_tokens: 3, ..Request::default() }).await;
     let failure = failure(provider.stream(Arc::new(request(&long(20_000), 10)))).await;
@@ -235,7 +241,7 @@ async fn a_question_without_words_is_answered_and_one_too_long_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_temperature_gives_other_answers_and_a_seed_the_same_ones() {
+async fn a_temperature_varies_answers_and_a_seed_reproduces_them() {
     let hot = || Request { temperature: 1.5, ..request("Invent a name.", 12) };
     let seeded = async |seed| {
         let provider = provider(Limits { seed: Some(seed), ..LIMITS });
@@ -276,7 +282,7 @@ async fn memory_does_not_grow_with_the_number_of_prompts() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_model_is_told_with_its_path_and_why() {
+async fn a_file_that_is_not_a_model_fails_with_its_path_and_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -302,7 +308,7 @@ async fn a_file_that_is_no_model_is_told_with_its_path_and_why() {
 }
 
 #[tokio::test]
-async fn dropping_the_provider_stops_what_it_is_at() {
+async fn dropping_the_provider_stops_its_answers() {
     let provider = provider(LIMITS);
     let mut stream = provider.stream(Arc::new(request("What is a mutex?", 2_000)));
     first_token(&mut stream).await;

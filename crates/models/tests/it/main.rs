@@ -4,4 +4,4 @@ mod chat;
 mod embedder;
 mod files;
 mod files_hub;
-mod passages;
+mod prefix_cache;

@@ -1,4 +1,4 @@
-//! `wellspring models warm`: what is filed is read by the chat model before anybody asks.
+//! `wellspring models warm`: fills the prefix cache with passages before anyone asks about them.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use domain::Provider;
-use models::chat::Room;
+use domain::{Provider, WarmupProgress};
+use models::chat::LlamaProvider;
 use tokio::runtime::Runtime;
 
 use super::super::ConfigFlag;
 use super::super::ingest::duration;
 use super::progress::size;
-use crate::ahead::Outcome;
 use crate::logging;
 use crate::settings::{Environment, Reading, Settings, StorageKind};
+use crate::warmup::WarmupPass;
 use crate::wiring::{KnowledgeBase, Lasts, chat_model};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-It reads every passage twice, as the first one of a prompt and as one that follows others, and keeps what the model has
-computed of it, up to models.kept_disk_bytes. A server does the same by itself while nobody asks (models.read_ahead). It
-may run beside a server, and may be interrupted: what was read by then stays.")]
+It computes the KV state of every passage and stores it in the prefix cache, up to models.kept_disk_bytes. A
+server does the same while it is idle (models.read_ahead). It may run beside a server, and may be interrupted: what was
+computed by then stays.")]
 pub(in crate::commands) struct Warm {
     #[command(flatten)]
     pub(super) config: ConfigFlag,
@@ -31,77 +31,72 @@ pub(in crate::commands) struct Warm {
     collection: Option<String>,
 }
 
-/// Reads all passages with every model of the settings that keeps them.
+/// Warms the prefix cache of every provider that has one.
 pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -> Result<(), Box<dyn Error>> {
     logging::start_quietly(environment)?;
     if settings.storage.kind == StorageKind::Memory {
         return Err("storage.kind is \"memory\": there are no documents outside of a server".into());
     }
-    let keeping = settings.providers.iter().filter(|(_, own)| own.reading == Some(Reading::Kept));
-    let keeping: Vec<_> = keeping.collect();
-    if keeping.is_empty() {
+    let caching = settings.providers.iter().filter(|(_, own)| own.reading == Some(Reading::Kept));
+    let caching: Vec<_> = caching.collect();
+    if caching.is_empty() {
         return Err(
-            "no provider of the settings keeps what it reads: set kind = \"embedded\" and reading = \"kept\""
+            "no provider of the settings has a prefix cache: set kind = \"embedded\" and reading = \"kept\""
                 .into(),
         );
     }
     let knowledge = KnowledgeBase::open(settings)?;
     let runtime = Runtime::new()?;
-    for (name, own) in keeping {
+    for (name, own) in caching {
         let model = Arc::new(chat_model(name, own, settings, Lasts::Briefly));
-        runtime.block_on(read(name, &knowledge, model, warm.collection.as_deref()))?;
+        runtime.block_on(warm_up(name, &knowledge, model, warm.collection.as_deref()))?;
     }
     Ok(())
 }
 
-async fn read(
+async fn warm_up(
     name: &str,
     knowledge: &KnowledgeBase,
-    model: Arc<models::chat::LlamaProvider>,
+    model: Arc<LlamaProvider>,
     collection: Option<&str>,
 ) -> Result<(), String> {
-    let failed = |reason| format!("{name}: {reason}");
-    let mut ahead = knowledge.read_ahead(model.clone());
-    let total = ahead.count(collection).await.map_err(failed)?;
-    if let (0, Some(collection)) = (total, collection) {
-        return Err(format!("there are no documents in the collection \"{collection}\""));
-    }
     let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
-    let tell = |outcome: &Outcome| {
+    let report = |progress: &WarmupProgress| {
         if is_terminal {
-            eprint!("\r\x1b[K{name}: {}", line(outcome.passages, outcome.read, total, began.elapsed()));
-            // Whoever closed standard error does not want to see it.
+            eprint!("\r\x1b[K{name}: {}", line(progress, began.elapsed()));
+            // Standard error may be closed.
             let _ = io::stderr().flush();
         }
     };
-    tell(&Outcome::default());
-    if !is_terminal {
-        eprintln!("{name}: {total} passages to look at");
-    }
-    let outcome = ahead.read(collection, Room::Left, tell).await;
+    let pass = knowledge.warmup(model.clone()).pass(collection, report).await;
     if is_terminal {
         eprint!("\r\x1b[K");
     }
-    let Outcome { passages, read, too_long, full, .. } = outcome.map_err(failed)?;
-    let kept = model.status().prefix_cache.unwrap_or_default();
-    let (bytes, took) = (size(kept.disk_bytes), duration(began.elapsed()));
-    eprintln!("{name}: {passages} passages, {read} of them read in {took}; {bytes} are kept");
-    if too_long > 0 {
-        eprintln!("{name}: {too_long} passages are too long for its window (context_window)");
+    let WarmupPass { progress, too_long, .. } = pass.map_err(|error| format!("{name}: {error}"))?;
+    let WarmupProgress { done, total, prefilled, .. } = progress;
+    if let (0, Some(collection)) = (total, collection) {
+        return Err(format!("there are no documents in the collection \"{collection}\""));
     }
-    if full {
-        eprintln!("{name}: there is no room to keep the rest: raise models.kept_disk_bytes");
+    let bytes = size(model.status().prefix_cache.unwrap_or_default().disk_bytes);
+    let took = duration(began.elapsed());
+    eprintln!(
+        "{name}: {done} of {total} passages, {prefilled} of them prefilled in {took}; the cache has {bytes}"
+    );
+    if too_long > 0 {
+        eprintln!("{name}: {too_long} passages are too long to be cached");
+    }
+    if done < total {
+        eprintln!("{name}: the prefix cache is full: raise models.kept_disk_bytes");
     }
     Ok(())
 }
 
-/// How far it is. The rest takes less than it says where some of that is kept already, or longer than what was read.
-fn line(passages: usize, read: usize, total: usize, elapsed: Duration) -> String {
-    // What is filed meanwhile is read too.
-    let total = total.max(passages);
-    let mut line = format!("{passages} of {total} passages, {read} of them read");
-    if read > 0 {
-        let left = elapsed.mul_f64((total - passages) as f64 / read as f64);
+/// The progress. The remaining time is an upper bound: some of the remaining passages may be cached.
+fn line(progress: &WarmupProgress, elapsed: Duration) -> String {
+    let WarmupProgress { done, total, prefilled, .. } = *progress;
+    let mut line = format!("{done} of {total} passages, {prefilled} of them prefilled");
+    if prefilled > 0 {
+        let left = elapsed.mul_f64((total - done) as f64 / prefilled as f64);
         line.push_str(&format!(", about {} left", duration(left)));
     }
     line
@@ -112,15 +107,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_what_is_done_and_how_long_the_rest_takes() {
-        let expected = "50 of 90 passages, 20 of them read, about 1 min 0 s left";
-        assert_eq!(line(50, 20, 90, Duration::from_secs(30)), expected);
-        assert_eq!(line(0, 0, 90, Duration::ZERO), "0 of 90 passages, 0 of them read");
-    }
-
-    #[test]
-    fn more_than_were_there_at_first_are_no_trouble() {
-        let expected = "12 of 12 passages, 12 of them read, about 0.0 s left";
-        assert_eq!(line(12, 12, 9, Duration::from_secs(30)), expected);
+    fn a_line_has_the_progress_and_the_remaining_time() {
+        let progress = |done, prefilled| WarmupProgress { done, total: 90, prefilled, paused: None };
+        let expected = "50 of 90 passages, 20 of them prefilled, about 1 min 0 s left";
+        assert_eq!(line(&progress(50, 20), Duration::from_secs(30)), expected);
+        assert_eq!(line(&progress(0, 0), Duration::ZERO), "0 of 90 passages, 0 of them prefilled");
     }
 }

@@ -1,5 +1,4 @@
-//! The state in which a model computes: for each sequence of tokens what the model keeps of them. One thread owns
-//! it.
+//! A llama.cpp context: the KV cache of a number of sequences, and the threads that compute. One thread owns it.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -8,25 +7,26 @@ use std::sync::Arc;
 
 use llama_cpp_sys_2 as sys;
 
-use super::guard::wellspring_decode;
+use super::exceptions::wellspring_decode;
 use super::log;
 use super::vocabulary::Token;
 use super::weights::Weights;
+use crate::chat::load_error::ModelError;
 
-/// How large a context is.
+/// The size of a context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextSize {
-    /// Tokens of all sequences together; those that sequences share count once.
+    /// Upper bound on the tokens of all sequences together; tokens that sequences share count once.
     pub(crate) tokens: u32,
-    /// Tokens of one batch.
+    /// Upper bound on the tokens of a batch.
     pub(crate) batch: u32,
-    /// Sequences.
+    /// Number of sequences.
     pub(crate) sequences: u32,
-    /// Threads that compute.
+    /// Compute threads.
     pub(crate) threads: i32,
 }
 
-/// The state of some sequences.
+/// The KV cache of a number of sequences.
 pub(crate) struct Context {
     context: NonNull<sys::llama_context>,
     threads: NonNull<sys::ggml_threadpool>,
@@ -37,22 +37,22 @@ pub(crate) struct Context {
 // SAFETY: a context belongs to no thread in particular; it is only never used by two at once.
 unsafe impl Send for Context {}
 
-/// A sequence of a context. Only a context makes them, so there is none that it does not have.
+/// A sequence of a context. Only the context creates them, so every one exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sequence(sys::llama_seq_id);
 
-/// What came of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decoded {
+pub(crate) enum DecodeOutcome {
     /// All of it was computed.
     Done,
-    /// It was given up because the caller wanted so. Sequences may have some of it.
-    GivenUp,
-    /// It failed, with llama.cpp's number for why. Sequences may have some of it.
+    /// `should_abort` returned true. Sequences may hold part of the batch.
+    Aborted,
+    /// llama.cpp failed with this code. Sequences may hold part of the batch.
     Failed(i32),
 }
 
-/// Tokens that are computed together.
+/// Tokens that are computed together, each at a position of a sequence.
 #[derive(Default)]
 pub(crate) struct Batch {
     tokens: Vec<Token>,
@@ -69,11 +69,10 @@ impl Batch {
         self.outputs.clear();
     }
 
-    /// Adds a token at its place in a sequence. If `output` is set, what may follow it can be asked for by the
-    /// number that this returns.
-    pub(crate) fn push(&mut self, sequence: Sequence, place: usize, token: Token, output: bool) -> usize {
+    /// Adds a token and returns its index. If `output` is set, the batch computes its logits.
+    pub(crate) fn push(&mut self, sequence: Sequence, at: usize, token: Token, output: bool) -> usize {
         self.tokens.push(token);
-        self.positions.push(position(place));
+        self.positions.push(position(at));
         self.sequences.push(sequence.0);
         self.outputs.push(i8::from(output));
         self.tokens.len() - 1
@@ -85,7 +84,7 @@ impl Batch {
 }
 
 impl Context {
-    pub(crate) fn new(weights: Arc<Weights>, size: ContextSize) -> Result<Self, String> {
+    pub(crate) fn new(weights: Arc<Weights>, size: ContextSize) -> Result<Self, ModelError> {
         log::take_errors();
         // SAFETY: the weights are alive, and the context keeps them so.
         unsafe {
@@ -96,24 +95,24 @@ impl Context {
             params.n_seq_max = size.sequences;
             params.n_threads = size.threads;
             params.n_threads_batch = size.threads;
-            // Sequences that begin alike share what they have in common.
+            // One buffer for all sequences, so that they can share a common prefix.
             params.kv_unified = true;
             params.no_perf = true;
             let context = NonNull::new(sys::llama_init_from_model(weights.as_ptr(), params))
-                .ok_or_else(|| format!("there is no memory for its state: {}", log::take_errors()))?;
+                .ok_or_else(|| ModelError::OutOfMemory(log::take_errors()))?;
             let mut threads = sys::ggml_threadpool_params_default(size.threads);
-            // Between batches they sleep: to be woken takes microseconds, and others may want the processors.
+            // Sleep between batches instead of spinning: waking takes microseconds, and the embedder needs the CPUs.
             threads.poll = 0;
             let Some(threads) = NonNull::new(sys::ggml_threadpool_new(&raw mut threads)) else {
                 sys::llama_free(context.as_ptr());
-                return Err("its threads cannot be started".to_owned());
+                return Err(ModelError::NoThreads);
             };
             sys::llama_attach_threadpool(context.as_ptr(), threads.as_ptr(), threads.as_ptr());
             Ok(Self { context, threads, size, weights })
         }
     }
 
-    /// How many of its threads compute from now on.
+    /// Sets how many of the threads compute.
     pub(crate) fn set_threads(&mut self, threads: usize) {
         let threads = i32::try_from(threads).unwrap_or(i32::MAX).clamp(1, self.size.threads);
         // SAFETY: the context is alive.
@@ -124,17 +123,16 @@ impl Context {
         &self.weights
     }
 
-    /// All sequences that there are.
     pub(crate) fn sequences(&self) -> impl Iterator<Item = Sequence> + use<> {
         (0..i32::try_from(self.size.sequences).unwrap_or(0)).map(Sequence)
     }
 
-    /// Computes a batch. Between any two steps of it, which are short, `give_up` is asked.
-    pub(crate) fn decode(&mut self, batch: &mut Batch, give_up: &dyn Fn() -> bool) -> Decoded {
+    /// Computes a batch. Polls `should_abort` between the nodes of the compute graph.
+    pub(crate) fn decode(&mut self, batch: &mut Batch, should_abort: &dyn Fn() -> bool) -> DecodeOutcome {
         if batch.len() == 0 || batch.len() > self.size.batch as usize {
-            return Decoded::Failed(-1);
+            return DecodeOutcome::Failed(-1);
         }
-        let Ok(count) = i32::try_from(batch.len()) else { return Decoded::Failed(-1) };
+        let Ok(count) = i32::try_from(batch.len()) else { return DecodeOutcome::Failed(-1) };
         let mut ones = vec![1; batch.len()];
         let mut each: Vec<_> = batch.sequences.iter_mut().map(ptr::from_mut).collect();
         let raw = sys::llama_batch {
@@ -146,71 +144,60 @@ impl Context {
             seq_id: each.as_mut_ptr(),
             logits: batch.outputs.as_mut_ptr(),
         };
-        // SAFETY: every list has as many items as there are tokens; they and `give_up` outlive the call, which is
-        // the only one in which `ask` is called, on this thread.
+        // SAFETY: every list has as many items as there are tokens; they and `should_abort` outlive the
+        // call, which is the only one in which `on_abort_check` is called, on this thread.
         let result = unsafe {
             let context = self.context.as_ptr();
-            let data = ptr::from_ref(&give_up).cast_mut().cast();
-            sys::llama_set_abort_callback(context, Some(ask), data);
+            let data = ptr::from_ref(&should_abort).cast_mut().cast();
+            sys::llama_set_abort_callback(context, Some(on_abort_check), data);
             let result = wellspring_decode(context, &raw const raw);
             sys::llama_set_abort_callback(context, None, ptr::null_mut());
             result
         };
         match result {
-            0 => Decoded::Done,
-            2 => Decoded::GivenUp,
-            code => Decoded::Failed(code),
+            0 => DecodeOutcome::Done,
+            2 => DecodeOutcome::Aborted,
+            code => DecodeOutcome::Failed(code),
         }
     }
 
-    /// How likely each token of the vocabulary is after a token of the last batch: the logits.
-    pub(crate) fn logits(&self, number: usize) -> Option<&[f32]> {
-        let number = i32::try_from(number).ok()?;
+    /// The logits after a token of the last batch, by its index.
+    pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
+        let index = i32::try_from(index).ok()?;
         // SAFETY: llama.cpp gives as many numbers as the vocabulary has tokens, or none, and leaves them alone
         // until the next batch, which needs this context for itself.
         unsafe {
-            let logits = sys::llama_get_logits_ith(self.context.as_ptr(), number);
+            let logits = sys::llama_get_logits_ith(self.context.as_ptr(), index);
             let size = self.weights.vocabulary().size();
             (!logits.is_null()).then(|| slice::from_raw_parts(logits, size))
         }
     }
 
-    /// Forgets what a sequence has from a place on. If the model cannot do that, the sequence forgets everything
-    /// and this says no.
-    pub(crate) fn cut(&mut self, sequence: Sequence, place: usize) -> bool {
+    /// Truncates a sequence to its first `length` tokens. If the model cannot do that, the sequence becomes empty and
+    /// this returns false.
+    pub(crate) fn truncate(&mut self, sequence: Sequence, length: usize) -> bool {
         // SAFETY: the context is alive and has the sequence.
         unsafe {
             let memory = sys::llama_get_memory(self.context.as_ptr());
-            let cut = place == 0 || self.weights.keeps_every_token();
-            let cut = cut && sys::llama_memory_seq_rm(memory, sequence.0, position(place), -1);
-            if !cut {
+            let truncated = (length == 0 || self.weights.is_truncatable())
+                && sys::llama_memory_seq_rm(memory, sequence.0, position(length), -1);
+            if !truncated {
                 sys::llama_memory_seq_rm(memory, sequence.0, -1, -1);
             }
-            cut
+            truncated
         }
     }
 
-    /// Forgets what a sequence has before a place.
-    pub(crate) fn cut_front(&mut self, sequence: Sequence, place: usize) {
-        if place > 0 {
-            // SAFETY: the context is alive and has the sequence.
-            unsafe {
-                let memory = sys::llama_get_memory(self.context.as_ptr());
-                sys::llama_memory_seq_rm(memory, sequence.0, 0, position(place));
-            }
-        }
-    }
-
-    /// So many bytes what the model keeps of a sequence has.
-    pub(crate) fn state_bytes(&mut self, sequence: Sequence) -> usize {
+    /// Bytes that `export` would return.
+    pub(crate) fn export_bytes(&mut self, sequence: Sequence) -> usize {
         // SAFETY: the context is alive and has the sequence.
         unsafe { sys::llama_state_seq_get_size(self.context.as_ptr(), sequence.0) }
     }
 
-    /// What the model keeps of a sequence, in llama.cpp's own form.
-    pub(crate) fn state(&mut self, sequence: Sequence) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; self.state_bytes(sequence)];
-        // SAFETY: the context is alive and has the sequence; no more is written than there is room.
+    /// The KV cache of a sequence, in llama.cpp's serialized form.
+    pub(crate) fn export(&mut self, sequence: Sequence) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; self.export_bytes(sequence)];
+        // SAFETY: the context is alive and has the sequence; the call writes within the given length.
         let written = unsafe {
             let context = self.context.as_ptr();
             sys::llama_state_seq_get_data(context, bytes.as_mut_ptr(), bytes.len(), sequence.0)
@@ -218,33 +205,34 @@ impl Context {
         (written > 0 && written == bytes.len()).then_some(bytes)
     }
 
-    /// Gives a sequence a state in place of what it has. If that fails, it has nothing.
-    pub(crate) fn restore(&mut self, sequence: Sequence, state: &[u8]) -> bool {
-        // SAFETY: the context is alive and has the sequence; llama.cpp reads no further than the bytes go, and takes
-        // nothing whose sizes are not those of this context.
+    /// Replaces a sequence by an exported one. If that fails, the sequence is empty.
+    pub(crate) fn import(&mut self, sequence: Sequence, exported: &[u8]) -> bool {
+        // SAFETY: the context is alive and has the sequence; llama.cpp reads within the given length, and rejects
+        // dimensions other than this context's.
         let read = unsafe {
-            sys::llama_state_seq_set_data(self.context.as_ptr(), state.as_ptr(), state.len(), sequence.0)
+            let context = self.context.as_ptr();
+            sys::llama_state_seq_set_data(context, exported.as_ptr(), exported.len(), sequence.0)
         };
-        let restored = read == state.len();
-        if !restored {
-            self.cut(sequence, 0);
+        let imported = read == exported.len();
+        if !imported {
+            self.truncate(sequence, 0);
         }
-        restored
+        imported
     }
 
-    /// Lets a sequence, which must have nothing at their places, have the first tokens of another too.
-    pub(crate) fn share(&mut self, from: Sequence, to: Sequence, tokens: usize) {
+    /// Adds the first `length` tokens of a sequence to another one, which must be empty. Both share the entries.
+    pub(crate) fn share_prefix(&mut self, from: Sequence, to: Sequence, length: usize) {
         // SAFETY: the context is alive and has both sequences.
         unsafe {
             let memory = sys::llama_get_memory(self.context.as_ptr());
-            sys::llama_memory_seq_cp(memory, from.0, to.0, 0, position(tokens));
+            sys::llama_memory_seq_cp(memory, from.0, to.0, 0, position(length));
         }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the context any more; its threads are let go after it.
+        // SAFETY: nothing uses the context any more; its threads end after it.
         unsafe {
             sys::llama_free(self.context.as_ptr());
             sys::ggml_threadpool_free(self.threads.as_ptr());
@@ -252,12 +240,12 @@ impl Drop for Context {
     }
 }
 
-fn position(place: usize) -> sys::llama_pos {
-    sys::llama_pos::try_from(place).unwrap_or(sys::llama_pos::MAX)
+fn position(index: usize) -> sys::llama_pos {
+    sys::llama_pos::try_from(index).unwrap_or(sys::llama_pos::MAX)
 }
 
-unsafe extern "C" fn ask(give_up: *mut c_void) -> bool {
-    // SAFETY: `decode` handed over a pointer to its `give_up`, which lives until the batch ends.
-    let give_up = unsafe { &*give_up.cast::<&dyn Fn() -> bool>() };
-    give_up()
+unsafe extern "C" fn on_abort_check(should_abort: *mut c_void) -> bool {
+    // SAFETY: `decode` handed over a pointer to its `should_abort`, which lives until the batch ends.
+    let should_abort = unsafe { &*should_abort.cast::<&dyn Fn() -> bool>() };
+    should_abort()
 }

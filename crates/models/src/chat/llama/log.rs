@@ -1,5 +1,5 @@
-//! What llama.cpp says while it works. It has one ear for the whole process; errors are also kept for the thread
-//! that caused them, since its functions return no reasons.
+//! The log of llama.cpp. It has one callback for the whole process; errors are also collected per thread, since its
+//! functions return no reasons.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};
@@ -8,33 +8,33 @@ use std::sync::Once;
 
 use llama_cpp_sys_2 as sys;
 
-/// As much as a person reads of an error.
-const LONGEST: usize = 1_000;
+/// Upper bound on the collected errors of a thread, in bytes.
+const MAX_BYTES: usize = 1_000;
 
 thread_local! {
     static ERRORS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Readies the library, once.
+/// Initializes the library, once.
 pub(super) fn start() {
     static START: Once = Once::new();
     START.call_once(|| {
         // SAFETY: the function that is handed over lives as long as the process and takes any text.
         unsafe {
-            sys::llama_log_set(Some(hear), ptr::null_mut());
+            sys::llama_log_set(Some(on_log), ptr::null_mut());
             sys::llama_backend_init();
         }
     });
 }
 
-/// The errors of this thread since they were last taken, on one line.
+/// The errors of this thread since the last call, on one line.
 pub(super) fn take_errors() -> String {
     let errors = ERRORS.take();
     let lines: Vec<&str> = errors.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.join("; ")
 }
 
-unsafe extern "C" fn hear(level: sys::ggml_log_level, text: *const c_char, _: *mut c_void) {
+unsafe extern "C" fn on_log(level: sys::ggml_log_level, text: *const c_char, _: *mut c_void) {
     if text.is_null() {
         return;
     }
@@ -50,7 +50,7 @@ unsafe extern "C" fn hear(level: sys::ggml_log_level, text: *const c_char, _: *m
     }
     tracing::debug!(target: "llama", "{line}");
     ERRORS.with_borrow_mut(|errors| {
-        if errors.len() + line.len() < LONGEST {
+        if errors.len() + line.len() < MAX_BYTES {
             errors.push_str(line);
             errors.push('\n');
         }

@@ -1,11 +1,11 @@
-//! Texts into a model's tokens, and back.
+//! The tokenizer of a model.
 
 use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 
 use llama_cpp_sys_2 as sys;
 
-use super::guard::{THROWN, wellspring_token_to_piece, wellspring_tokenize};
+use super::exceptions::{THROWN, wellspring_token_to_piece, wellspring_tokenize};
 use super::weights::Weights;
 
 /// A token's number.
@@ -18,12 +18,12 @@ pub(crate) struct Vocabulary<'w> {
     weights: PhantomData<&'w Weights>,
 }
 
-/// How a text is read.
+/// How a text is tokenized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parse {
-    /// Control tokens by their names, as a chat template writes them.
+    /// Names of control tokens become those tokens: for the text of a chat template.
     Control,
-    /// As text and nothing else, whatever it says.
+    /// Every character is text: for anything that a person or a document says.
     Plain,
 }
 
@@ -34,16 +34,16 @@ impl Vocabulary<'_> {
         Self { vocabulary, weights: PhantomData }
     }
 
-    /// The tokens of a text; none if the vocabulary has no way to say it.
+    /// The tokens of a text; none if the vocabulary cannot encode it.
     pub(crate) fn tokens(self, text: &str, parse: Parse) -> Option<Vec<Token>> {
         let tokens = self.read(text, parse)?;
-        if parse == Parse::Control || !tokens.iter().any(|&token| self.is_mark(token)) {
+        if parse == Parse::Control || !tokens.iter().any(|&token| self.is_marker(token)) {
             return Some(tokens);
         }
-        // llama.cpp finds marks in any text. In two parts they are words like others.
+        // llama.cpp matches user-defined markers in any text. Tokenized in two parts they are plain words.
         let mut plain = Vec::with_capacity(tokens.len() + 8);
         for token in tokens {
-            if self.is_mark(token) {
+            if self.is_marker(token) {
                 let name = self.name(token);
                 let (first, rest) = name.split_at(1);
                 plain.extend(self.read(first, parse)?);
@@ -60,7 +60,7 @@ impl Vocabulary<'_> {
         let mut tokens: Vec<Token> = vec![0; text.len() + 8];
         loop {
             let (length, room) = (i32::try_from(text.len()).ok()?, i32::try_from(tokens.len()).ok()?);
-            // SAFETY: the vocabulary is alive, and the call reads and writes no more than it is told.
+            // SAFETY: the vocabulary is alive, and the call reads and writes within the given lengths.
             let count = unsafe {
                 let text = text.as_ptr().cast::<c_char>();
                 let control = parse == Parse::Control;
@@ -71,32 +71,32 @@ impl Vocabulary<'_> {
                     tokens.truncate(count);
                     return Some(tokens);
                 }
-                // That is also what a text of too many tokens gives.
+                // A text of more than `i32::MAX` tokens gives the same.
                 Err(_) if count == THROWN => return None,
                 Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
             }
         }
     }
 
-    /// The token that texts begin with, if this model wants one.
-    pub(crate) fn beginning(self) -> Option<Token> {
+    /// The BOS token, if this model's prompts begin with one.
+    pub(crate) fn bos(self) -> Option<Token> {
         // SAFETY: the vocabulary is alive.
         let (wanted, token) =
             unsafe { (sys::llama_vocab_get_add_bos(self.vocabulary), sys::llama_vocab_bos(self.vocabulary)) };
         (wanted && token >= 0).then_some(token)
     }
 
-    /// The names of the tokens that texts begin and end with; empty where there is none.
-    pub(crate) fn ends_of_texts(self) -> (String, String) {
+    /// The names of the BOS and EOS tokens; empty where there is none.
+    pub(crate) fn bos_and_eos(self) -> (String, String) {
         // SAFETY: the vocabulary is alive.
         let (beginning, end) =
             unsafe { (sys::llama_vocab_bos(self.vocabulary), sys::llama_vocab_eos(self.vocabulary)) };
         (self.name(beginning), self.name(end))
     }
 
-    /// Whether a token ends the model's turn. Any control token does: after it, somebody else would speak.
+    /// Whether a token ends the model's turn. Every control token does: what follows would be another role's turn.
     pub(crate) fn ends_turn(self, token: Token) -> bool {
-        // SAFETY: the vocabulary is alive, and the caller's token is one of it or answered with no.
+        // SAFETY: the vocabulary is alive, and `has` checks the caller's token first.
         self.has(token)
             && unsafe {
                 sys::llama_vocab_is_eog(self.vocabulary, token)
@@ -104,21 +104,21 @@ impl Vocabulary<'_> {
             }
     }
 
-    /// Whether a token is a mark of the model's makers, such as `<tool_call>`, which ends no turn but means something to
-    /// the model. Their other tokens are runs of spaces and the like.
-    fn is_mark(self, token: Token) -> bool {
+    /// Whether a token is a marker such as `<tool_call>`: user-defined, not a control token, but with a meaning to the
+    /// model. Other user-defined tokens are runs of spaces and the like.
+    fn is_marker(self, token: Token) -> bool {
         // SAFETY: the vocabulary is alive and has the token.
-        let is_theirs = self.has(token)
+        let is_user_defined = self.has(token)
             && unsafe { sys::llama_vocab_get_attr(self.vocabulary, token) }
                 & sys::LLAMA_TOKEN_ATTR_USER_DEFINED
                 != 0;
-        is_theirs && {
+        is_user_defined && {
             let name = self.name(token);
             name.len() > 2 && name.starts_with('<') && name.ends_with('>')
         }
     }
 
-    /// The bytes that a token stands for; none for a control token. They may be a part of a character.
+    /// The bytes of a token; empty for a control token. They may be part of a character.
     pub(crate) fn bytes(self, token: Token) -> Vec<u8> {
         let mut bytes: Vec<u8> = vec![0; 64];
         while self.has(token) {
@@ -140,13 +140,13 @@ impl Vocabulary<'_> {
         Vec::new()
     }
 
-    /// How many tokens there are.
+    /// Number of tokens in the vocabulary.
     pub(crate) fn size(self) -> usize {
         // SAFETY: the vocabulary is alive.
         usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocabulary) }).unwrap_or(0)
     }
 
-    /// The name of a token, such as a chat template writes a control token by; empty if there is no such token.
+    /// The name of a token as a chat template writes it; empty if there is no such token.
     pub(crate) fn name(self, token: Token) -> String {
         if !self.has(token) {
             return String::new();
@@ -166,17 +166,17 @@ mod tests {
     use std::ffi::CStr;
     use std::slice;
 
-    use super::super::changed::vocabulary_of_changed;
+    use super::super::altered_vocabulary::with_altered_vocabulary;
     use super::*;
 
-    /// By GGUF's number for it.
+    /// GGUF's code for user-defined tokens.
     const USER_DEFINED: i32 = 4;
 
     #[test]
-    fn a_text_that_names_a_mark_of_the_models_makers_is_a_text() {
+    fn a_text_that_names_a_marker_stays_text() {
         const MARK: &str = "<repo_name>";
         const TYPES: &CStr = c"tokenizer.ggml.token_type";
-        let make_it_one = |head: *mut sys::gguf_context| {
+        let mark_user_defined = |head: *mut sys::gguf_context| {
             // SAFETY: the head is alive and its list has as many numbers as it says; it is copied before it is set.
             unsafe {
                 let list = sys::gguf_find_key(head, TYPES.as_ptr());
@@ -194,8 +194,8 @@ mod tests {
             (0..vocabulary.size()).find(is_it).unwrap()
         }
         let mark = Token::try_from(mark()).unwrap();
-        vocabulary_of_changed(make_it_one, |vocabulary| {
-            assert!(vocabulary.is_mark(mark));
+        with_altered_vocabulary(mark_user_defined, |vocabulary| {
+            assert!(vocabulary.is_marker(mark));
             let text = format!("Write {MARK} before it,{MARK}{MARK} or not.");
             let control = vocabulary.tokens(&text, Parse::Control).unwrap();
             assert_eq!(control.iter().filter(|&&token| token == mark).count(), 3);

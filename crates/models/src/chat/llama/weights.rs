@@ -1,15 +1,16 @@
-//! A model that is loaded: its weights, and what its file says of it. Nothing changes it any more.
+//! A loaded model: its weights and metadata, immutable and shared between threads.
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
 use llama_cpp_sys_2 as sys;
 
 use super::log;
+use super::quantization::c_path;
 use super::vocabulary::Vocabulary;
-use crate::chat::passages::{Pairs, Rotation};
+use crate::chat::load_error::ModelError;
+use crate::chat::prefix_cache::{RotatedPairs, Rotation};
 
 /// The weights and the vocabulary of a model.
 pub(crate) struct Weights {
@@ -23,53 +24,54 @@ unsafe impl Sync for Weights {}
 
 /// A message as a chat template takes it.
 pub(crate) struct Message {
-    /// Who speaks.
     pub(crate) role: &'static CStr,
-    /// What is said.
     pub(crate) content: CString,
 }
 
 impl Weights {
-    /// Reads a GGUF file. It gives up as soon as `go_on` says no.
-    pub(crate) fn load(path: &Path, go_on: &dyn Fn() -> bool) -> Result<Self, String> {
+    /// Loads a GGUF file. Stops as soon as `go_on` returns false.
+    pub(crate) fn load(path: &Path, go_on: &dyn Fn() -> bool) -> Result<Self, ModelError> {
         log::start();
         log::take_errors();
-        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path has a zero in it")?;
-        // SAFETY: the path and `go_on` outlive the call; `tell_progress` is given a pointer to the latter.
+        let name = c_path(path)?;
+        // SAFETY: the path and `go_on` outlive the call; `on_progress` gets a pointer to the latter.
         let model = unsafe {
             let mut params = sys::llama_model_default_params();
-            params.progress_callback = Some(tell_progress);
+            params.progress_callback = Some(on_progress);
             params.progress_callback_user_data = ptr::from_ref(&go_on).cast_mut().cast();
             sys::llama_model_load_from_file(name.as_ptr(), params)
         };
         let model = NonNull::new(model);
         model.map(|model| Self { model }).ok_or_else(|| match log::take_errors() {
-            reason if reason.is_empty() => "llama.cpp cannot read it and does not say why".to_owned(),
-            reason => reason,
+            reason if reason.is_empty() => {
+                ModelError::Rejected("llama.cpp cannot read it and does not say why".to_owned())
+            }
+            reason => ModelError::Rejected(reason),
         })
     }
 
-    /// What turns texts into tokens and back.
+    /// The tokenizer.
     pub(crate) fn vocabulary(&self) -> Vocabulary<'_> {
         // SAFETY: the model is alive, and its vocabulary lives as long as it does.
         unsafe { Vocabulary::new(sys::llama_model_get_vocab(self.as_ptr())) }
     }
 
-    /// How many tokens it was trained to look at.
+    /// The context window that the model was trained with, in tokens.
     pub(crate) fn trained_window(&self) -> usize {
         // SAFETY: the model is alive.
         let tokens = unsafe { sys::llama_model_n_ctx_train(self.as_ptr()) };
         usize::try_from(tokens).unwrap_or(0)
     }
 
-    /// Whether it turns tokens into tokens, with a state that can be cut at any of them.
-    pub(crate) fn keeps_every_token(&self) -> bool {
+    /// Whether its KV cache has an entry for each token, so that a sequence can be truncated anywhere. Recurrent models
+    /// have a single state instead.
+    pub(crate) fn is_truncatable(&self) -> bool {
         let model = self.as_ptr();
         // SAFETY: the model is alive.
         unsafe { !sys::llama_model_is_recurrent(model) && !sys::llama_model_is_hybrid(model) }
     }
 
-    /// How it rotates keys, as far as its file tells; none if it does so in a way that is not known.
+    /// The rotary position embedding that the file's metadata describes; none if it is of an unsupported kind.
     pub(crate) fn rotation(&self) -> Option<Rotation> {
         let model = self.as_ptr();
         // SAFETY: the model is alive.
@@ -82,23 +84,22 @@ impl Weights {
             )
         };
         let pairs = match kind {
-            sys::LLAMA_ROPE_TYPE_NORM => Pairs::Neighbours,
-            sys::LLAMA_ROPE_TYPE_NEOX => Pairs::Halves,
+            sys::LLAMA_ROPE_TYPE_NORM => RotatedPairs::Neighbours,
+            sys::LLAMA_ROPE_TYPE_NEOX => RotatedPairs::Halves,
             _ => return None,
         };
-        let kind = self.tells("general.architecture")?;
-        let number =
-            |name: &str| self.tells(&format!("{kind}.{name}")).and_then(|text| text.parse::<f32>().ok());
-        let size =
-            |name: &str| self.tells(&format!("{kind}.{name}")).and_then(|text| text.parse::<usize>().ok());
+        let kind = self.metadata("general.architecture")?;
+        let own = |name: &str| self.metadata(&format!("{kind}.{name}"));
+        let number = |name: &str| own(name)?.parse::<f32>().ok();
+        let size = |name: &str| own(name)?.parse::<usize>().ok();
         let even = usize::try_from(width).ok()?.checked_div(usize::try_from(heads).ok()?)?;
         let head = size("attention.key_length").unwrap_or(even);
         let rotated = size("rope.dimension_count").unwrap_or(head);
         Some(Rotation { pairs, head, rotated, base: number("rope.freq_base").unwrap_or(10_000.0), scale })
     }
 
-    /// What its file says under a name.
-    fn tells(&self, name: &str) -> Option<String> {
+    /// A value of the file's metadata, as text.
+    fn metadata(&self, name: &str) -> Option<String> {
         let name = CString::new(name).ok()?;
         let mut text: Vec<u8> = vec![0; 256];
         // SAFETY: the model is alive, the name ends with a zero, and no more is written than there is room.
@@ -110,8 +111,8 @@ impl Weights {
         String::from_utf8(text).ok()
     }
 
-    /// Whether it writes texts; others only embed them, or have no words.
-    pub(crate) fn writes(&self) -> bool {
+    /// Whether the model generates text; others only embed it, or have no vocabulary.
+    pub(crate) fn generates_text(&self) -> bool {
         let model = self.as_ptr();
         // SAFETY: the model is alive, and its vocabulary with it.
         unsafe {
@@ -121,7 +122,7 @@ impl Weights {
         }
     }
 
-    /// The chat template that its file has.
+    /// The chat template in the file's metadata.
     pub(crate) fn chat_template(&self) -> Option<CString> {
         // SAFETY: the model is alive, and so is its template, which ends with a zero.
         unsafe {
@@ -130,7 +131,7 @@ impl Weights {
         }
     }
 
-    /// Messages in a template, up to where the model speaks; none if llama.cpp does not know the template.
+    /// Messages rendered up to the assistant's turn; none if llama.cpp does not know the template.
     pub(crate) fn apply_template(template: &CStr, messages: &[Message]) -> Option<String> {
         let as_c = |message: &Message| sys::llama_chat_message {
             role: message.role.as_ptr(),
@@ -161,12 +162,12 @@ impl Weights {
 
 impl Drop for Weights {
     fn drop(&mut self) {
-        // SAFETY: contexts keep their weights alive, so nobody uses the model any more.
+        // SAFETY: contexts keep their weights alive, so nothing uses the model any more.
         unsafe { sys::llama_model_free(self.model.as_ptr()) }
     }
 }
 
-unsafe extern "C" fn tell_progress(_: f32, go_on: *mut c_void) -> bool {
+unsafe extern "C" fn on_progress(_: f32, go_on: *mut c_void) -> bool {
     // SAFETY: `load` handed over a pointer to its `go_on`, which lives until loading ends.
     let go_on = unsafe { &*go_on.cast::<&dyn Fn() -> bool>() };
     go_on()
