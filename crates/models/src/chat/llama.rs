@@ -14,7 +14,7 @@ mod quantization;
 mod vocabulary;
 mod weights;
 
-pub(crate) use build_features::{CpuFeature, has_amx, required_cpu_features, version};
+pub(crate) use build_features::{has_amx, required_cpu_features, version};
 pub(crate) use context::{Batch, Context, ContextSize, DecodeOutcome, Sequence};
 pub(crate) use f16::{f16_to_f32, f32_to_f16};
 pub(crate) use quantization::{Quantization, requantize, tensors};

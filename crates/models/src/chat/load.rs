@@ -11,7 +11,7 @@ use super::load_error::{LoadError, ModelError};
 use super::prefix_cache::{CacheKey, Counters, MAX_PREFILL_TOKENS, PrefixCache, Store, probe};
 use super::repacked_weights::{ModelFile, WeightFile, weight_file};
 use super::template::Template;
-use super::worker::{BATCH_TOKENS, JobReceiver, Worker, WorkerLimits, WorkerParts};
+use super::worker::{BATCH_TOKENS, Decoder, JobReceiver, Worker, WorkerLimits};
 use super::{Limits, LoadState, LoadedModel, PrefixCacheLimits, cpu_features, unavailable};
 
 /// The KV cache has room for this many context windows: four prompts of three quarters of a window each, with answers.
@@ -76,9 +76,8 @@ impl Loader {
             self.prefix_cache(limits, &mut context, [own, sequences[0]], file, &weight_file)
         });
         let model = LoadedModel { weights, window: limits.window, has_prefix_cache: prefix_cache.is_some() };
-        let (jobs, stop) = (self.jobs, self.stop);
-        let parts = WorkerParts { context, sequences, prefix_cache, template, threads, limits, jobs, stop };
-        Ok((model, Worker::new(parts)))
+        let decoder = Decoder::new(context, threads, self.stop);
+        Ok((model, Worker::new(decoder, sequences, prefix_cache, template, limits, self.jobs)))
     }
 
     fn worker_limits(&self, weights: &Weights, path: &Path) -> WorkerLimits {
@@ -126,9 +125,15 @@ impl Loader {
             Some(name) => name.clone(),
             None => file.sha256().inspect_err(|error| warn(error)).ok()?.to_string(),
         };
-        let features = format!("{:?}", required_cpu_features());
-        let model =
-            CacheKey::of_model(&[KEY_VERSION, &version(), &features, &weights, "f16", "flash attention"]);
+        let features: Vec<_> = required_cpu_features().iter().map(|feature| feature.name).collect();
+        let model = CacheKey::of_model(&[
+            KEY_VERSION,
+            &version(),
+            &features.join(" "),
+            &weights,
+            "f16",
+            "flash attention",
+        ]);
         let PrefixCacheLimits { memory_bytes, disk_bytes, pending } = limits;
         let store = Store::open(self.cache.as_deref(), memory_bytes, disk_bytes, self.counters.clone());
         Some(PrefixCache::new(layout, model, store, sequences[0], pending))

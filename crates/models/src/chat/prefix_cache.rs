@@ -148,12 +148,15 @@ impl PrefixCache {
     fn get_all(&mut self, spans: &[Span], is_needed: &impl Fn() -> bool) -> Option<Vec<Arc<KvState>>> {
         let hits = spans.iter().filter(|span| self.store.contains(span.key)).count();
         if hits < spans.len() {
-            self.store.counters().count(hits, spans.len() - hits);
+            self.store.counters().update(|stats| {
+                stats.hits += hits as u64;
+                stats.misses += (spans.len() - hits) as u64;
+            });
             return None;
         }
         let get = |span: &Span| {
             let state = if is_needed() { self.store.get(span.key) } else { None };
-            self.store.counters().count(usize::from(state.is_some()), 0);
+            self.store.counters().update(|stats| stats.hits += u64::from(state.is_some()));
             state
         };
         spans.iter().map(get).collect()
@@ -303,7 +306,7 @@ impl PrefixCache {
 
     fn count_pending(&self) {
         let current = self.current.iter().filter(|(_, reply)| reply.is_none()).count();
-        self.store.counters().set_pending(self.pending.len() + current);
+        self.store.counters().update(|stats| stats.pending = (self.pending.len() + current) as u64);
     }
 }
 

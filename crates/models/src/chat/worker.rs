@@ -9,22 +9,21 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use domain::{Failure, FailureKind, Request};
 
 use super::conversation_cache::{ConversationCache, IdleConversation};
-use super::cpu_contention::ComputeThreads;
-use super::llama::{Context, Sequence};
+use super::llama::Sequence;
 use super::prefix_cache::{PassageLookup, PrefixCache, WarmReply};
 use super::prompt::Prompt;
 use super::running_answer::{AnswerSink, RunningAnswer};
 use super::sampler::Sampler;
 use super::template::Template;
 pub(super) use batch::BATCH_TOKENS;
-use decoder::Decoder;
+pub(super) use decoder::Decoder;
 use slot::Slot;
 
 /// Interval of the keep-alives to clients that have no token yet.
@@ -55,20 +54,6 @@ pub(super) struct Worker {
     last_keep_alive: Cell<Instant>,
 }
 
-/// What a worker is created from.
-pub(super) struct WorkerParts {
-    pub(super) context: Context,
-    /// One for each answer that runs at once.
-    pub(super) sequences: Vec<Sequence>,
-    /// Without one, every prompt is prefilled as a whole.
-    pub(super) prefix_cache: Option<PrefixCache>,
-    pub(super) template: Template,
-    pub(super) threads: ComputeThreads,
-    pub(super) limits: WorkerLimits,
-    pub(super) jobs: JobReceiver,
-    pub(super) stop: Arc<AtomicBool>,
-}
-
 /// The limits of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorkerLimits {
@@ -91,19 +76,30 @@ pub(super) struct JobReceiver {
 }
 
 impl Worker {
-    pub(super) fn new(parts: WorkerParts) -> Self {
-        let WorkerParts { context, sequences, prefix_cache, template, threads, limits, jobs, stop } = parts;
+    /// A worker with a slot for each sequence.
+    pub(super) fn new(
+        decoder: Decoder,
+        sequences: Vec<Sequence>,
+        prefix_cache: Option<PrefixCache>,
+        template: Template,
+        limits: WorkerLimits,
+        jobs: JobReceiver,
+    ) -> Self {
+        let (slots, queue) = (sequences.into_iter().map(Slot::new).collect(), VecDeque::new());
+        let conversations = ConversationCache::new(limits.conversation_bytes);
+        let last_keep_alive = Cell::new(Instant::now());
+        let first_slot = 0;
         Self {
-            decoder: Decoder::new(context, threads, stop),
+            decoder,
             template,
             limits,
             jobs,
-            queue: VecDeque::new(),
-            slots: sequences.into_iter().map(Slot::new).collect(),
-            conversations: ConversationCache::new(limits.conversation_bytes),
+            queue,
+            slots,
+            conversations,
             prefix_cache,
-            first_slot: 0,
-            last_keep_alive: Cell::new(Instant::now()),
+            first_slot,
+            last_keep_alive,
         }
     }
 

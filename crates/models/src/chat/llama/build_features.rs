@@ -7,39 +7,43 @@ use llama_cpp_sys_2 as sys;
 
 use super::log;
 
-/// An instruction set that not every processor has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CpuFeature {
-    Avx,
-    Avx2,
-    Bmi2,
-    Fma,
-    F16c,
-    Avx512,
-    Avx512Vbmi,
-    Avx512Vnni,
-    Avx512Bf16,
-    AvxVnni,
+/// A processor feature that the library uses without a check at run time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuFeature {
+    pub(crate) name: &'static str,
+    /// Whether this processor has it.
+    pub(crate) is_detected: bool,
 }
 
-/// The features that the library uses without a check at run time. AMX is not among them: it is checked for.
+/// The features that the library was compiled for. AMX is not among them: the library checks for it.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn required_cpu_features() -> Vec<CpuFeature> {
+    use std::arch::is_x86_feature_detected as has;
+    let avx512 = [has!("avx512f"), has!("avx512cd"), has!("avx512vl"), has!("avx512dq"), has!("avx512bw")];
     // SAFETY: these return a constant.
-    let compiled = unsafe {
+    let features = unsafe {
         [
-            (CpuFeature::Avx, sys::ggml_cpu_has_avx()),
-            (CpuFeature::Avx2, sys::ggml_cpu_has_avx2()),
-            (CpuFeature::Bmi2, sys::ggml_cpu_has_bmi2()),
-            (CpuFeature::Fma, sys::ggml_cpu_has_fma()),
-            (CpuFeature::F16c, sys::ggml_cpu_has_f16c()),
-            (CpuFeature::Avx512, sys::ggml_cpu_has_avx512()),
-            (CpuFeature::Avx512Vbmi, sys::ggml_cpu_has_avx512_vbmi()),
-            (CpuFeature::Avx512Vnni, sys::ggml_cpu_has_avx512_vnni()),
-            (CpuFeature::Avx512Bf16, sys::ggml_cpu_has_avx512_bf16()),
-            (CpuFeature::AvxVnni, sys::ggml_cpu_has_avx_vnni()),
+            // Code compiled for AVX uses all earlier extensions.
+            ("AVX", sys::ggml_cpu_has_avx(), has!("avx") && has!("sse4.2")),
+            ("AVX2", sys::ggml_cpu_has_avx2(), has!("avx2")),
+            ("BMI2", sys::ggml_cpu_has_bmi2(), has!("bmi2")),
+            ("FMA", sys::ggml_cpu_has_fma(), has!("fma")),
+            ("F16C", sys::ggml_cpu_has_f16c(), has!("f16c")),
+            ("AVX-512 (F, CD, VL, DQ, BW)", sys::ggml_cpu_has_avx512(), avx512 == [true; 5]),
+            ("AVX-512 VBMI", sys::ggml_cpu_has_avx512_vbmi(), has!("avx512vbmi")),
+            ("AVX-512 VNNI", sys::ggml_cpu_has_avx512_vnni(), has!("avx512vnni")),
+            ("AVX-512 BF16", sys::ggml_cpu_has_avx512_bf16(), has!("avx512bf16")),
+            ("AVX-VNNI", sys::ggml_cpu_has_avx_vnni(), has!("avxvnni")),
         ]
     };
-    compiled.into_iter().filter(|(_, has)| *has != 0).map(|(feature, _)| feature).collect()
+    let compiled = features.into_iter().filter(|(_, is_compiled, _)| *is_compiled != 0);
+    compiled.map(|(name, _, is_detected)| CpuFeature { name, is_detected }).collect()
+}
+
+/// On other architectures llama.cpp is compiled for the baseline.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn required_cpu_features() -> Vec<CpuFeature> {
+    Vec::new()
 }
 
 /// The version of the library.

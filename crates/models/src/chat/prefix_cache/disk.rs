@@ -2,11 +2,10 @@
 //! one that is damaged or does not belong to its name is deleted. Processes may share the folder: each uses the files
 //! of the others, and enforces the bound by itself.
 
-use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::key::CacheKey;
@@ -19,16 +18,16 @@ const FORMAT: &[u8; 8] = b"wsprefx1";
 /// Format, key, number of tokens, and the checksum of these and of the state that follows.
 const HEADER_BYTES: usize = 8 + 32 + 4 + 4;
 
+const EXTENSION: &str = "kv";
+
 /// The folder is scanned for files of other processes after this share of the bound was written.
 const SCAN_SHARE: u64 = 16;
 
-/// A folder of KV states.
+/// A folder of KV states. The modification time of a file is its last use.
 pub(super) struct DiskTier {
     folder: PathBuf,
     max_bytes: u64,
     bytes: u64,
-    /// When each file was last used, and its size.
-    files: HashMap<CacheKey, (SystemTime, u64)>,
     written_since_scan: u64,
 }
 
@@ -36,9 +35,8 @@ impl DiskTier {
     /// Opens a folder. Creates it for its owner alone: KV states reveal the documents.
     pub(super) fn open(folder: PathBuf, max_bytes: u64) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let mut disk = Self { folder, max_bytes, bytes: 0, files: HashMap::new(), written_since_scan: 0 };
+        let mut disk = Self { folder, max_bytes, bytes: 0, written_since_scan: 0 };
         disk.scan()?;
-        disk.evict();
         Ok(disk)
     }
 
@@ -48,12 +46,11 @@ impl DiskTier {
         // A file that cannot be opened, for want of a descriptor or a permission, may be intact.
         let bytes = fs::read(&path).ok()?;
         let state = decode(key, &bytes);
-        match state {
-            Some(_) => self.touch(key),
-            None => {
-                tracing::warn!("{} is damaged and is deleted", path.display());
-                self.remove(key);
-            }
+        if state.is_some() {
+            self.touch(key);
+        } else {
+            tracing::warn!("{} is damaged and is deleted", path.display());
+            let _ = fs::remove_file(&path).and_then(|()| self.scan());
         }
         state
     }
@@ -65,34 +62,31 @@ impl DiskTier {
 
     /// Writes a state and evicts others for it. A state larger than the bound is not written.
     pub(super) fn put(&mut self, key: CacheKey, state: &KvState) -> io::Result<()> {
-        let size = file_bytes(state.bytes.len());
+        let (path, size) = (self.path(key), file_bytes(state.bytes.len()));
         if size > self.max_bytes {
             return Ok(());
         }
-        write_atomically(&self.path(key), |part| {
+        let replaced = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        write_atomically(&path, |part| {
             let mut file = File::create(part)?;
             file.write_all(&header(key, state))?;
-            file.write_all(&state.bytes)
+            file.write_all(&state.bytes)?;
+            // The kernel's own time is too coarse to order uses.
+            file.set_modified(SystemTime::now())
         })?;
-        self.note(key, SystemTime::now(), size);
+        self.bytes = (self.bytes + size).saturating_sub(replaced);
         self.written_since_scan += size;
-        if self.written_since_scan >= self.max_bytes / SCAN_SHARE {
+        if self.bytes > self.max_bytes || self.written_since_scan >= self.max_bytes / SCAN_SHARE {
             self.scan()?;
         }
-        self.evict();
         Ok(())
     }
 
     /// Marks a state as used, for all processes.
-    pub(super) fn touch(&mut self, key: CacheKey) {
-        let now = SystemTime::now();
+    pub(super) fn touch(&self, key: CacheKey) {
         let file = File::options().append(true).open(self.path(key));
-        match file.as_ref().map(File::metadata) {
-            Ok(Ok(metadata)) => self.note(key, now, metadata.len()),
-            _ => self.forget(key),
-        }
-        // Where the time cannot be set, only this process knows of the use.
-        let _ = file.and_then(|file| file.set_modified(now));
+        // A file that is gone, or whose time cannot be set, is computed again one day.
+        let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     pub(super) fn max_bytes(&self) -> u64 {
@@ -103,59 +97,34 @@ impl DiskTier {
         self.bytes
     }
 
-    /// Notes all files of the folder, whichever process wrote them.
+    /// Counts all files of the folder, whichever process wrote them, and evicts beyond the bound.
     fn scan(&mut self) -> io::Result<()> {
-        (self.bytes, self.written_since_scan) = (0, 0);
-        self.files.clear();
-        for folder in fs::read_dir(&self.folder)?.flatten().filter(|entry| entry.path().is_dir()) {
-            for file in fs::read_dir(folder.path())?.flatten() {
-                let Ok(metadata) = file.metadata() else { continue };
-                let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                match key_of(&file.path()) {
-                    Some(key) => self.note(key, modified, metadata.len()),
-                    None => remove_if_abandoned(&file),
-                }
+        let mut files = Vec::new();
+        for file in fs::read_dir(&self.folder)?.flatten() {
+            let Ok(metadata) = file.metadata() else { continue };
+            if file.path().extension() == Some(EXTENSION.as_ref()) {
+                files.push((metadata.modified()?, metadata.len(), file.path()));
+            } else {
+                remove_if_abandoned(&file);
+            }
+        }
+        files.sort_unstable();
+        self.written_since_scan = 0;
+        self.bytes = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if self.bytes <= self.max_bytes {
+                break;
+            }
+            if fs::remove_file(path).is_ok() {
+                self.bytes -= size;
             }
         }
         Ok(())
     }
 
-    fn evict(&mut self) {
-        while self.bytes > self.max_bytes
-            && let Some((&oldest, _)) = self.files.iter().min_by_key(|(_, (used, _))| *used)
-        {
-            self.remove(oldest);
-        }
+    fn path(&self, key: CacheKey) -> PathBuf {
+        self.folder.join(format!("{key}.{EXTENSION}"))
     }
-
-    fn remove(&mut self, key: CacheKey) {
-        let _ = fs::remove_file(self.path(key));
-        self.forget(key);
-    }
-
-    fn note(&mut self, key: CacheKey, used: SystemTime, size: u64) {
-        self.forget(key);
-        self.bytes += size;
-        self.files.insert(key, (used, size));
-    }
-
-    fn forget(&mut self, key: CacheKey) {
-        if let Some((_, size)) = self.files.remove(&key) {
-            self.bytes -= size;
-        }
-    }
-
-    /// The path of a state, in a subfolder by its first digits: one folder should not have too many files.
-    pub(super) fn path(&self, key: CacheKey) -> PathBuf {
-        let name = key.to_string();
-        self.folder.join(&name[..2]).join(format!("{name}.{EXTENSION}"))
-    }
-}
-
-const EXTENSION: &str = "kv";
-
-fn key_of(path: &Path) -> Option<CacheKey> {
-    CacheKey::parse(path.file_name()?.to_str()?.strip_suffix(EXTENSION)?.strip_suffix('.')?)
 }
 
 /// The size of the file of a state of this many bytes.

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::PrefixCacheStats;
 
@@ -26,34 +25,15 @@ pub(crate) struct Store {
 
 /// The counters of the cache, shared with the provider's status.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    memory_bytes: AtomicU64,
-    disk_bytes: AtomicU64,
-    pending: AtomicU64,
-}
+pub(crate) struct Counters(Mutex<PrefixCacheStats>);
 
 impl Counters {
     pub(crate) fn stats(&self) -> PrefixCacheStats {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        PrefixCacheStats {
-            hits: of(&self.hits),
-            misses: of(&self.misses),
-            memory_bytes: of(&self.memory_bytes),
-            disk_bytes: of(&self.disk_bytes),
-            pending: of(&self.pending),
-        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts prefixes and passages that a prompt needed.
-    pub(super) fn count(&self, hits: usize, misses: usize) {
-        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
-        self.misses.fetch_add(misses as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn set_pending(&self, passages: usize) {
-        self.pending.store(passages as u64, Ordering::Relaxed);
+    pub(super) fn update(&self, update: impl FnOnce(&mut PrefixCacheStats)) {
+        update(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -87,7 +67,7 @@ impl Store {
     /// A state, which becomes the most recently used in both tiers.
     pub(super) fn get(&mut self, key: CacheKey) -> Option<Arc<KvState>> {
         if let Some(state) = self.memory.get(key) {
-            self.disk.iter_mut().for_each(|disk| disk.touch(key));
+            self.disk.iter().for_each(|disk| disk.touch(key));
             return Some(state);
         }
         let state = Arc::new(self.disk.as_mut()?.get(key)?);
@@ -104,7 +84,7 @@ impl Store {
     /// Marks a state as used, without reading it.
     pub(super) fn touch(&mut self, key: CacheKey) {
         self.memory.get(key);
-        self.disk.iter_mut().for_each(|disk| disk.touch(key));
+        self.disk.iter().for_each(|disk| disk.touch(key));
     }
 
     /// Adds a state to both tiers.
@@ -133,9 +113,10 @@ impl Store {
     }
 
     fn count_bytes(&self) {
-        self.counters.memory_bytes.store(self.memory.bytes(), Ordering::Relaxed);
-        let disk_bytes = self.disk.as_ref().map_or(0, DiskTier::bytes);
-        self.counters.disk_bytes.store(disk_bytes, Ordering::Relaxed);
+        self.counters.update(|stats| {
+            stats.memory_bytes = self.memory.bytes();
+            stats.disk_bytes = self.disk.as_ref().map_or(0, DiskTier::bytes);
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use crate::chat::cpu_contention::{ComputeThreads, ContentionWatch};
 use crate::chat::llama::{Batch, Context, DecodeOutcome};
 
 /// The context, and the batch that it computes next.
-pub(super) struct Decoder {
+pub(in crate::chat) struct Decoder {
     pub(super) context: Context,
     pub(super) batch: Batch,
     threads: ComputeThreads,
@@ -16,7 +16,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new(context: Context, threads: ComputeThreads, stop: Arc<AtomicBool>) -> Self {
+    pub(in crate::chat) fn new(context: Context, threads: ComputeThreads, stop: Arc<AtomicBool>) -> Self {
         Self { context, batch: Batch::default(), threads, stop }
     }
 
