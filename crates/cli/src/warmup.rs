@@ -23,7 +23,7 @@ const NO_VECTORS: &str = "";
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a pass leaves passages out.
-const FULL: &str = "the prefix cache is full (models.kept_disk_bytes): other passages are cached when prompts \
+const FULL: &str = "the prefix cache is full (models.prefix_cache_disk_bytes): other passages are cached when prompts \
                     need them";
 
 /// Walks the catalog for a model with a prefix cache.

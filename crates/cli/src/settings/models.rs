@@ -21,8 +21,8 @@ pub(crate) struct ModelSettings {
     pub(crate) dir: PathBuf,
     /// Without a slash at its end.
     pub(crate) hub: String,
-    pub(crate) kept_memory_bytes: usize,
-    pub(crate) kept_disk_bytes: u64,
+    pub(crate) prefix_cache_memory_bytes: usize,
+    pub(crate) prefix_cache_disk_bytes: u64,
     pub(crate) read_ahead: ReadingAhead,
 }
 
@@ -66,10 +66,10 @@ pub(super) struct ModelsTable {
     hub: String,
     /// The prefix cache in memory, in bytes: half of it for passages, half for conversations. 0 turns it off.
     #[schemars(range(min = 0, max = 1_099_511_627_776_u64))]
-    kept_memory_bytes: u64,
+    prefix_cache_memory_bytes: u64,
     /// The prefix cache on disk, in bytes: passages, in the folder `cache` of `dir`. 0 turns it off.
     #[schemars(range(min = 0, max = 1_125_899_906_842_624_u64))]
-    kept_disk_bytes: u64,
+    prefix_cache_disk_bytes: u64,
     /// When a server fills the prefix cache with all passages of the knowledge base, as far as there is room.
     /// `wellspring models warm` fills it at once.
     read_ahead: ReadingAhead,
@@ -80,8 +80,8 @@ impl Default for ModelsTable {
         Self {
             dir: None,
             hub: "https://huggingface.co".to_owned(),
-            kept_memory_bytes: 268_435_456,
-            kept_disk_bytes: 2_147_483_648,
+            prefix_cache_memory_bytes: 268_435_456,
+            prefix_cache_disk_bytes: 2_147_483_648,
             read_ahead: ReadingAhead::default(),
         }
     }
@@ -93,8 +93,10 @@ impl ModelsTable {
         ModelSettings {
             dir: validator.folder("models.dir", self.dir, default_dir),
             hub: validator.base_url("models.hub", Some(self.hub)).unwrap_or_default(),
-            kept_memory_bytes: validator.number("models.kept_memory_bytes", self.kept_memory_bytes),
-            kept_disk_bytes: validator.number("models.kept_disk_bytes", self.kept_disk_bytes),
+            prefix_cache_memory_bytes: validator
+                .number("models.prefix_cache_memory_bytes", self.prefix_cache_memory_bytes),
+            prefix_cache_disk_bytes: validator
+                .number("models.prefix_cache_disk_bytes", self.prefix_cache_disk_bytes),
             read_ahead: self.read_ahead,
         }
     }

@@ -6,7 +6,10 @@ use super::raw::RawSettings;
 use super::sources::SettingOrigin;
 
 /// Old and new keys.
-const RENAMED: &[(&str, &str)] = &[];
+const RENAMED: &[(&str, &str)] = &[
+    ("models.kept_memory_bytes", "models.prefix_cache_memory_bytes"),
+    ("models.kept_disk_bytes", "models.prefix_cache_disk_bytes"),
+];
 
 /// A value that was given under its old key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +46,7 @@ fn rename_all(raw: &mut RawSettings, renamed: &[(&'static str, &'static str)]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Environment, Flags, SettingsFile, SettingsSources};
+    use super::super::{Environment, Flags, Settings, SettingsFile, SettingsSources};
     use super::*;
 
     const OLD_AND_NEW: &[(&str, &str)] = &[("models.shelf", "models.dir")];
@@ -75,5 +78,19 @@ mod tests {
         assert_eq!(raw.origin("models.dir").to_string(), "test.toml, line 3");
         assert_eq!(raw.renamed.len(), 1);
         assert_eq!(renamed("[models]\ndir = '/b'\n").renamed, []);
+    }
+
+    #[test]
+    fn the_new_keys_are_settings() {
+        let environment = [
+            ("WELLSPRING__MODELS__KEPT_MEMORY_BYTES".to_owned(), "5".to_owned()),
+            ("WELLSPRING__MODELS__KEPT_DISK_BYTES".to_owned(), "7".to_owned()),
+        ];
+        let (environment, flags) = (Environment::from(environment), Flags::default());
+        let sources = SettingsSources { file: None, environment: &environment, flags: &flags };
+        let (settings, raw) = Settings::load(&sources).unwrap_or_else(|error| panic!("{error}"));
+        let models = settings.models;
+        assert_eq!((models.prefix_cache_memory_bytes, models.prefix_cache_disk_bytes), (5, 7));
+        assert_eq!(raw.renamed.len(), RENAMED.len());
     }
 }

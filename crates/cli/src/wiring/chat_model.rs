@@ -17,15 +17,15 @@ pub(crate) fn chat_model(
     lasts: Lasts,
 ) -> LlamaProvider {
     let prefix_cache = PrefixCacheLimits {
-        memory_bytes: settings.models.kept_memory_bytes / 2,
-        disk_bytes: settings.models.kept_disk_bytes,
+        memory_bytes: settings.models.prefix_cache_memory_bytes / 2,
+        disk_bytes: settings.models.prefix_cache_disk_bytes,
         pending: if lasts == Lasts::Long { PrefixCacheLimits::default().pending } else { 0 },
     };
     let limits = models::chat::Limits {
         window: own.context_window,
         waiting: settings.limits.model_queue,
         seed: own.seed,
-        conversation_bytes: settings.models.kept_memory_bytes / 2,
+        conversation_bytes: settings.models.prefix_cache_memory_bytes / 2,
         prefix_cache: (own.reading == Some(Reading::Kept)).then_some(prefix_cache),
         ..models::chat::Limits::default()
     };

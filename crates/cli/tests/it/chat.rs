@@ -25,7 +25,7 @@ async fn the_first_question_waits_for_the_model_and_is_answered_by_it() {
     let variables = [
         ("WELLSPRING__MODELS__DIR", folder.to_str().expect("a plain path")),
         ("WELLSPRING__PROVIDERS__LOCAL__MODEL", "smollm2-135m-instruct"),
-        ("WELLSPRING__MODELS__KEPT_DISK_BYTES", "0"),
+        ("WELLSPRING__MODELS__PREFIX_CACHE_DISK_BYTES", "0"),
         ("WELLSPRING__GENERATION__MAX_TOKENS", "4"),
     ];
     let mut server = Home::new().serve(&[], &variables).await;

@@ -24,8 +24,10 @@ const PAGES: usize = 8;
 const STATES: usize = PAGES + 1;
 
 /// A cache with room for a few pages.
-const LITTLE: [(&str, &str); 2] =
-    [("WELLSPRING__MODELS__KEPT_DISK_BYTES", "4000000"), ("WELLSPRING__MODELS__KEPT_MEMORY_BYTES", "0")];
+const LITTLE: [(&str, &str); 2] = [
+    ("WELLSPRING__MODELS__PREFIX_CACHE_DISK_BYTES", "4000000"),
+    ("WELLSPRING__MODELS__PREFIX_CACHE_MEMORY_BYTES", "0"),
+];
 
 /// Interval between two looks at the progress of the binary.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -210,8 +212,10 @@ async fn each_of_many_passages_counts_once_though_its_vector_came_after_it() {
     }
     let models = models(&home);
     // Nothing fits, so that nothing is computed.
-    let no_room =
-        [("WELLSPRING__MODELS__KEPT_DISK_BYTES", "1"), ("WELLSPRING__MODELS__KEPT_MEMORY_BYTES", "0")];
+    let no_room = [
+        ("WELLSPRING__MODELS__PREFIX_CACHE_DISK_BYTES", "1"),
+        ("WELLSPRING__MODELS__PREFIX_CACHE_MEMORY_BYTES", "0"),
+    ];
     let variables = [&embedding_by(&fake)[..], &keeping(&models), &no_room].concat();
     assert_eq!(home.run(&["ingest", "wiki"], &variables).await.code, Some(0));
     let warmed = home.run(&["models", "warm"], &variables).await;

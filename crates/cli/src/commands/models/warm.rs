@@ -20,7 +20,7 @@ use crate::wiring::{KnowledgeBase, Lasts, chat_model};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-It computes the KV state of every passage and stores it in the prefix cache, up to models.kept_disk_bytes. A
+It computes the KV state of every passage and stores it in the prefix cache, up to models.prefix_cache_disk_bytes. A
 server does the same while it is idle (models.read_ahead). It may run beside a server, and may be interrupted: what was
 computed by then stays.")]
 pub(in crate::commands) struct Warm {
@@ -86,7 +86,7 @@ async fn warm_up(
         eprintln!("{name}: {too_long} passages are too long to be cached");
     }
     if done < total {
-        eprintln!("{name}: the prefix cache is full: raise models.kept_disk_bytes");
+        eprintln!("{name}: the prefix cache is full: raise models.prefix_cache_disk_bytes");
     }
     Ok(())
 }
