@@ -162,19 +162,21 @@ pub fn ready(
 ) -> Vec<u8> {
     let service = |health| ServiceWire { latency_ms: None, ..service(health) };
     let services = services.iter().map(|(name, health)| (&**name, service(health))).collect();
-    let kept = providers.iter().filter_map(|(name, status)| Some((&**name, kept(status.prefix_cache?))));
-    let ahead = providers.iter().filter_map(|(name, status)| Some((&**name, ahead(status.warmup.as_ref()?))));
-    let (kept_passages, reading_ahead) = (kept.collect(), ahead.collect());
+    let caches =
+        providers.iter().filter_map(|(name, status)| Some((&**name, prefix_cache(status.prefix_cache?))));
+    let warmups =
+        providers.iter().filter_map(|(name, status)| Some((&**name, warmup(status.warmup.as_ref()?))));
+    let (kept_passages, reading_ahead) = (caches.collect(), warmups.collect());
     json::reply(&ReadyReply { status: "ready", services, kept_passages, reading_ahead })
 }
 
-fn kept(kept: PrefixCacheStats) -> PrefixCacheWire {
-    let PrefixCacheStats { hits, misses, memory_bytes, disk_bytes, pending } = kept;
+fn prefix_cache(stats: PrefixCacheStats) -> PrefixCacheWire {
+    let PrefixCacheStats { hits, misses, memory_bytes, disk_bytes, pending } = stats;
     PrefixCacheWire { hits, misses, memory_bytes, disk_bytes, unread: pending }
 }
 
-fn ahead(ahead: &WarmupProgress) -> WarmupWire<'_> {
-    let WarmupProgress { done, total, prefilled, paused } = ahead;
+fn warmup(progress: &WarmupProgress) -> WarmupWire<'_> {
+    let WarmupProgress { done, total, prefilled, paused } = progress;
     let state = match paused {
         _ if done >= total => WarmupStateWire::Done,
         Some(_) => WarmupStateWire::Waiting,

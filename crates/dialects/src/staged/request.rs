@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_session_is_revived_and_a_client_that_leaves_cancels() {
+    fn an_expired_session_is_revived_and_a_disconnect_cancels() {
         let ask = decode_message("why?", SESSION).unwrap();
         assert_eq!(
             (ask.session.to_string().as_str(), ask.session_policy),

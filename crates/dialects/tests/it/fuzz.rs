@@ -48,7 +48,7 @@ fn session() -> SessionId {
 }
 
 #[test]
-fn sessions_prompts_and_cancels_of_the_generation_dialect() {
+fn fuzz_generation_requests() {
     let prompt = format!(
         r#"{{"sessionId":"{SESSION}","prompt":"why?","idempotencyKey":"k","topK":5,"provider":"local","filters":{{"repoUrl":"https://example.com","filePath":"src/**/*.rs","title":["a","b"],"metadata.team":"x"}}}}"#
     );
@@ -65,7 +65,7 @@ fn sessions_prompts_and_cancels_of_the_generation_dialect() {
 }
 
 #[test]
-fn chats() {
+fn fuzz_chat_requests() {
     let chat = format!(
         r#"{{"query":"why?","session_id":"{SESSION}","mode":"selected_text","selected_text":"a\nb","top_k":5,"score_threshold":0.5,"filters":{{"source_url":"/x","metadata.a":["b"]}}}}"#
     );
@@ -78,7 +78,7 @@ fn chats() {
 }
 
 #[test]
-fn documents_and_queries() {
+fn fuzz_knowledge_requests() {
     let seeds: [&[u8]; 3] = [
         br##"{"documents":[{"repoUrl":"https://example.com/x","filePath":"a.md","title":"A","text":"# A","metadata":{"url":"/a","n":1}}],"collection":"c"}"##,
         br#"{"query":"water","k":10,"filters":{"collection":"c","language":["rust","go"]},"includeFullText":true,"explain":false}"#,
@@ -91,7 +91,7 @@ fn documents_and_queries() {
 }
 
 #[test]
-fn values_in_headers_and_query_strings() {
+fn fuzz_headers_and_query_strings() {
     let seeds =
         ["17", SESSION, "in-flight", "text/event-stream;q=0.9, application/x-ndjson", "1760000000000000-x"];
     fuzz_text(&seeds, &["+", "-", "*/*", ";q=", ",", "%00", "done", "0"], |text| {

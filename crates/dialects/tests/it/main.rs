@@ -1,3 +1,3 @@
-//! The dialects from outside.
+//! Integration tests of the dialects.
 
 mod fuzz;

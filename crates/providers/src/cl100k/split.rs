@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost() {
+    fn the_pieces_together_are_the_text() {
         for text in ["\u{3000}あ\u{301}", "a\0b\u{85}\u{a0}c", "'ſ'K", " \r", "\u{200b}\u{feff}"] {
             assert_eq!(pieces(text).collect::<String>(), text);
         }

@@ -26,7 +26,7 @@ pub(crate) struct ModelServer {
     client: Client,
     base: Url,
     /// The address without user, password and query, for messages.
-    shown: String,
+    display_url: String,
     headers: HeaderMap,
     secret: Option<Secret>,
     connect: Duration,
@@ -40,9 +40,9 @@ pub(crate) struct ModelServer {
 /// Advice in messages of failures whose remedy depends on the kind of server.
 #[derive(Clone, Copy)]
 pub(crate) struct Advice {
-    /// No connection.
+    /// For a failed connection.
     pub(crate) unreachable: &'static str,
-    /// A 404; `MODEL` stands for the model's name.
+    /// For a 404; `MODEL` stands for the model's name.
     pub(crate) not_found: &'static str,
 }
 
@@ -51,7 +51,11 @@ impl ModelServer {
         let base = base_address(&settings.base_url)?;
         Ok(Self {
             client: client(&settings, &base)?,
-            shown: format!("{}{}", base.origin().ascii_serialization(), base.path().trim_end_matches('/')),
+            display_url: format!(
+                "{}{}",
+                base.origin().ascii_serialization(),
+                base.path().trim_end_matches('/')
+            ),
             base,
             headers: headers(settings.api_key.as_ref())?,
             secret: settings.api_key,
@@ -121,7 +125,7 @@ impl ModelServer {
     ) -> Result<(), Failure> {
         let limit = self.connect + HEALTH_CHECK_EXTRA;
         tokio::time::timeout(limit, check).await.unwrap_or_else(|_| {
-            let message = format!("{} did not answer within {limit:?}", self.shown);
+            let message = format!("{} did not answer within {limit:?}", self.display_url);
             Err(Failure::new(FailureKind::Unavailable, message))
         })
     }
@@ -132,13 +136,13 @@ impl ModelServer {
 
     /// The failure of a call that got no complete response.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let (shown, cause, advice) = (&self.shown, root_cause(error), self.advice.unreachable);
+        let (display_url, cause, advice) = (&self.display_url, root_cause(error), self.advice.unreachable);
         let message = if !error.is_connect() {
-            format!("{shown} closed the connection without an answer: {cause}")
+            format!("{display_url} closed the connection without an answer: {cause}")
         } else if error.is_timeout() {
-            format!("cannot connect to {shown} within {:?}; {advice}", self.connect)
+            format!("cannot connect to {display_url} within {:?}; {advice}", self.connect)
         } else {
-            format!("cannot connect to {shown}: {cause}; {advice}")
+            format!("cannot connect to {display_url}: {cause}; {advice}")
         };
         self.mask_secret(Failure::new(FailureKind::Unavailable, message))
     }
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn messages_show_neither_password_nor_query_of_an_address() {
-        assert_eq!(server("http://me:hidden@h:81/v1/?key=x").unwrap().shown, "http://h:81/v1");
+        assert_eq!(server("http://me:hidden@h:81/v1/?key=x").unwrap().display_url, "http://h:81/v1");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Providers against real sockets.
 
-#![expect(clippy::unwrap_used, reason = "what surprises a test fails it")]
+#![expect(clippy::unwrap_used, reason = "an unexpected value fails the test")]
 
 mod dead_host;
 mod embedding;

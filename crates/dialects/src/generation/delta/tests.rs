@@ -97,7 +97,7 @@ fn server_sent_events_carry_the_same_objects() {
 }
 
 #[test]
-fn a_resumed_stream_is_the_first_stream_cut() {
+fn a_resumed_stream_continues_the_first_one() {
     for encoding in [Encoding::Ndjson, Encoding::Sse] {
         let whole = encode(&whole_answer(), encoding, None);
         for after in 0..4 {
@@ -111,7 +111,7 @@ fn a_resumed_stream_is_the_first_stream_cut() {
 }
 
 #[test]
-fn a_cancel_is_a_done_that_says_so() {
+fn a_cancelled_prompt_ends_with_a_done_delta() {
     let cancelled = ended(Outcome::Cancelled, EndCause::Client(CancelReason::UserInitiated));
     let line = encode(&log(None, vec![(9, cancelled)]), Encoding::Ndjson, None);
     let expected = r#""metadata":{"tokenCount":0,"finishReason":"cancelled","provider":"first","model":"m","tokensPerSecond":0.0,"retrievalMs":0,"sources":[],"cancelled":true}}"#;
