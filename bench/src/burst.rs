@@ -1,4 +1,4 @@
-//! What a token costs: 32 streams at once, each as fast as the model server can send.
+//! The CPU time of a token: 32 streams at once, each as fast as the model server can send.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::processes::Processes;
 
 const STREAMS: u64 = 32;
 
-/// Gives back CPU-seconds per million tokens.
+/// Returns CPU-seconds per million tokens.
 pub(crate) async fn measure(processes: &Processes, accept: &str, tokens: u64) -> f64 {
     let (server, address) = (&processes.server, &processes.server.address);
     let mut streams = Vec::new();

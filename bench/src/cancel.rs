@@ -1,4 +1,4 @@
-//! How soon a cancelled stream ends: 100 streams paced at 20 ms, all cancelled.
+//! The latency of cancellation: 100 streams paced at 20 ms, all cancelled.
 
 use std::time::Instant;
 

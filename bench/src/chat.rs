@@ -1,5 +1,5 @@
-//! What the chat dialect adds to a prompt: the same question in the generation dialect and as a plain chat, in turns
-//! and in one session, each until its last byte is there.
+//! The overhead of the chat dialect: the same question in the generation dialect and as a plain chat, in turns and in one
+//! session, each until its last byte.
 
 use std::time::Instant;
 

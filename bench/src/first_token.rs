@@ -1,5 +1,5 @@
-//! What Wellspring adds to the time to the first token: the same question straight to the model server and
-//! through Wellspring, in turns.
+//! The overhead on the time to the first token: the same question straight to the model server and through Wellspring, in
+//! turns.
 
 use std::time::Instant;
 

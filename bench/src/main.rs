@@ -1,5 +1,5 @@
-//! Benchmarks of the real binary against the fake model server, both as processes of their own, so that
-//! the CPU time counted is the server's alone. `make bench` builds and runs them all.
+//! Benchmarks of the real binary over the fake model server, each in a process of its own, so that the CPU time is the
+//! server's alone. `make bench` builds and runs them all.
 
 mod burst;
 mod cancel;
@@ -13,7 +13,7 @@ use clap::{Parser, ValueEnum};
 
 use processes::{Processes, Storage};
 
-/// How often things are measured that are compared with each other.
+/// How often each side of a comparison is measured.
 const ROUNDS: usize = 5;
 
 /// Measures the release binaries that lie beside this one.
@@ -73,8 +73,8 @@ async fn main() {
     }
 }
 
-/// Measures with each kind of storage in turns, so that whatever else the machine does meets all alike, and
-/// prints the medians beside that of memory.
+/// Measures each kind of storage in turns, so that other load meets all alike, and prints the medians beside that of
+/// memory.
 async fn compare(unit: &str, mut measure: impl AsyncFnMut(Storage) -> f64) {
     let mut figures = [Storage::Memory, Storage::Sqlite, Storage::Power].map(|storage| (storage, Vec::new()));
     for _ in 0..ROUNDS {

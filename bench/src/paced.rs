@@ -1,5 +1,5 @@
-//! How late tokens arrive: 256 streams at once, each at 20 ms a token. Late is what comes after its place in
-//! the stream's own rhythm.
+//! The lateness of tokens: 256 streams at once, each at 20 ms a token. A token's lateness is its delay against the stream's
+//! own rhythm.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ pub(crate) const MODEL: &str = "fake,tokens=250,pace=20ms";
 const STREAMS: usize = 256;
 const PACE: Duration = Duration::from_millis(20);
 
-/// Gives back how late tokens are, at the 99th percentile, in milliseconds.
+/// Returns the 99th percentile of the lateness, in milliseconds.
 pub(crate) async fn measure(processes: &Processes) -> f64 {
     let address = &processes.server.address;
     let mut streams = Vec::new();
@@ -51,7 +51,7 @@ async fn arrivals(mut response: Response) -> Vec<Instant> {
     }
 }
 
-/// Milliseconds that each token came after its place in the stream's rhythm, which the earliest one sets.
+/// The delay of each token in milliseconds; the earliest one sets the rhythm.
 fn lateness(arrivals: &[Instant]) -> Vec<f64> {
     let Some(first) = arrivals.first() else { return Vec::new() };
     let place =

@@ -5,7 +5,6 @@ use tempfile::TempDir;
 
 /// Both, until dropped.
 pub(crate) struct Processes {
-    /// What was started, in words.
     pub(crate) title: String,
     _data: TempDir,
     pub(crate) server: Process,
@@ -14,7 +13,7 @@ pub(crate) struct Processes {
     pub(crate) model_name: String,
 }
 
-/// Where the server keeps its logs, and what they survive.
+/// The storage and durability of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Storage {
     Memory,
@@ -43,7 +42,7 @@ impl Processes {
             ("WELLSPRING__PROVIDERS__LOCAL__BASE_URL", &base_url),
             ("WELLSPRING__PROVIDERS__LOCAL__MODEL", model_name),
             ("WELLSPRING__GENERATION__MAX_TOKENS", "1000000"),
-            // Nothing is in the knowledge base, and every dialect is to ask the model all the same.
+            // The knowledge base is empty, and every dialect must call the model all the same.
             ("WELLSPRING__GENERATION__WHEN_NOTHING_FOUND", "answer"),
             ("WELLSPRING__LIMITS__ANSWER_BYTES", "200000000"),
             ("WELLSPRING__LIMITS__CONCURRENT_STREAMS", "1000"),

@@ -1,6 +1,5 @@
-//! The embedder side by side with ONNX Runtime, on the same weights, in interleaved rounds. `make bench-embed`
-//! makes what it needs and runs it; tokenizing is counted on both sides. The last line is the ratio of texts per
-//! second of CPU time, so that others on the machine hardly matter.
+//! The embedder beside ONNX Runtime, on the same weights, in interleaved rounds, tokenizing included. The last line is the
+//! ratio of texts per second of CPU time, which other load on the machine hardly changes. `make bench-embed` runs it.
 
 mod figures;
 mod opponent;

@@ -18,7 +18,7 @@ pub(crate) struct Opponent {
 }
 
 impl Opponent {
-    /// Makes its graphs, finds out what it is best with, and starts it anew with that.
+    /// Creates its graphs, finds its fastest configuration, and restarts it with that.
     pub(crate) fn at_its_best(python: &Path, texts: &[String]) -> Self {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("embed");
         let folder = tempfile::tempdir().expect("a folder for graphs");

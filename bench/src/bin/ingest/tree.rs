@@ -1,4 +1,4 @@
-//! A tree of made-up files: pieces of this project's own documents and code, each file different.
+//! A synthetic tree of files: pieces of this project's own documents and code, each file different.
 
 use std::fs;
 use std::path::{Path, PathBuf};

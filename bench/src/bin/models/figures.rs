@@ -1,16 +1,15 @@
-//! What was measured: medians, side by side.
+//! The figures of a model: medians, side by side.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::served::Asked;
 
-/// All that was measured of one model.
 #[derive(Default)]
 pub(crate) struct Figures {
     /// Tokens per second, of the server and of the loop.
     pub(crate) speeds: Vec<(f64, f64)>,
-    /// By the number of tokens that was meant: what the server took, and the loop's milliseconds.
+    /// By the intended number of tokens: the server's figures, and the loop's milliseconds.
     first_tokens: BTreeMap<usize, Vec<(Asked, f64)>>,
 }
 
@@ -23,7 +22,7 @@ impl Figures {
         let ours = median(self.speeds.iter().map(|(ours, _)| *ours));
         let bare = median(self.speeds.iter().map(|(_, bare)| *bare));
         let ratio = median(self.speeds.iter().map(|(ours, bare)| ours / bare));
-        println!("  writing: {ours:.1} tokens/s, a bare loop {bare:.1}, ratio {ratio:.2}");
+        println!("  generation: {ours:.1} tokens/s, a bare loop {bare:.1}, ratio {ratio:.2}");
         println!("  first token, milliseconds from the request:");
         println!("  | tokens prefilled | of the prompt | through the server | bare loop | ratio |");
         println!("  | --- | --- | --- | --- | --- |");

@@ -1,9 +1,9 @@
-//! Chat models in the process beside a bare loop over llama.cpp on the same weights: how fast answers are written,
-//! how long the first token takes through the whole server, how that grows with what has to be read, and what it is with
-//! passages that were read before. All of it in turns, in one run. `make bench-models` runs it.
+//! Chat models in this process beside a bare loop over llama.cpp on the same weights: tokens per second, and the time to the
+//! first token through the whole server, by the number of tokens to prefill and of passages in the prefix cache. All are
+//! measured in turns, in one run. `make bench-models` runs it.
 
+mod cached_passages;
 mod figures;
-mod kept;
 mod served;
 
 use std::thread;
@@ -26,15 +26,15 @@ struct Arguments {
     /// How many rounds
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Tokens of an answer whose speed is measured
+    /// Tokens of the answer whose speed is measured
     #[arg(long, default_value_t = 96)]
     answer: usize,
     /// The curve: numbers of uncached tokens
     #[arg(long, value_delimiter = ',', default_values_t = [50, 100, 200, 400, 800])]
     unread: Vec<usize>,
-    /// Only what passages cost that were read before, or were not
+    /// Measures only the prefix cache
     #[arg(long)]
-    only_kept: bool,
+    only_cached: bool,
 }
 
 #[tokio::main]
@@ -44,10 +44,10 @@ async fn main() {
     assert!(!models.is_empty(), "there is nothing to measure: pull a model, or name one");
     for (name, file) in models {
         println!("{name}");
-        if !arguments.only_kept {
+        if !arguments.only_cached {
             measure(&name, &file, &arguments).await;
         }
-        kept::measure(&name, 2 * arguments.rounds).await;
+        cached_passages::measure(&name, 2 * arguments.rounds).await;
     }
 }
 
@@ -79,7 +79,7 @@ async fn measure(name: &str, file: &ModelFile, arguments: &Arguments) {
     let mut bare = BareLoop::open(file, &cache, threads).expect("the model loads");
     let mut figures = Figures::default();
     for round in 0..=arguments.rounds {
-        // The first round is for the caches.
+        // The first round warms the caches.
         let figures = if round == 0 { &mut Figures::default() } else { &mut figures };
         for &unread in &arguments.unread {
             let asked = served.ask(unread).await;
@@ -91,7 +91,7 @@ async fn measure(name: &str, file: &ModelFile, arguments: &Arguments) {
     figures.report();
 }
 
-/// How long the loop takes to read as many tokens after as many that it has, and to take the next one.
+/// How long the loop takes to prefill as many tokens behind as many cached ones, and to sample the next.
 fn first_token(bare: &mut BareLoop, asked: Asked) -> f64 {
     ready(bare, asked);
     let tokens = bare.filler(asked.input - asked.cached);
@@ -100,7 +100,7 @@ fn first_token(bare: &mut BareLoop, asked: Asked) -> f64 {
     milliseconds(started)
 }
 
-/// How fast the loop writes as many tokens after a prompt as long.
+/// The loop's tokens per second behind a prompt of the same length.
 fn written_per_second(bare: &mut BareLoop, asked: Asked) -> f64 {
     ready(bare, asked);
     let tokens = bare.filler(asked.input - asked.cached);
@@ -112,7 +112,7 @@ fn written_per_second(bare: &mut BareLoop, asked: Asked) -> f64 {
     (asked.output - 1) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Lets it have what the server had.
+/// Gives the loop the same cached tokens as the server.
 fn ready(bare: &mut BareLoop, asked: Asked) {
     bare.truncate(0);
     if asked.cached > 0 {

@@ -10,8 +10,7 @@ use tokio::time::sleep;
 
 use super::figures::milliseconds;
 
-/// How often it is looked whether a server is at rest.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A server, until dropped.
 pub(crate) struct Served {
@@ -20,14 +19,14 @@ pub(crate) struct Served {
     questions: Cell<usize>,
 }
 
-/// What came of a question.
+/// The figures of one answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// Milliseconds from the request to the first token.
     pub(crate) first_token: f64,
     /// Tokens of the answer per second, after the first.
     pub(crate) per_second: f64,
-    /// Tokens of the prompt, of these not read anew, and of the answer.
+    /// Tokens of the prompt, of these cached, and of the answer.
     pub(crate) input: usize,
     pub(crate) cached: usize,
     pub(crate) output: usize,
@@ -60,14 +59,14 @@ impl Served {
 
     /// Asks a question that makes the prompt's uncached part about this many tokens long.
     pub(crate) async fn ask(&self, unread: usize) -> Asked {
-        // No two questions begin alike, so that they share the instructions and nothing else.
+        // No two questions begin alike, so that they share the system prefix alone.
         let number = self.questions.replace(self.questions.get() + 1);
         let words = unread.saturating_sub(12).max(4);
         let words: Vec<&str> = (0..words).map(|word| WORDS[(word * 7 + number) % WORDS.len()]).collect();
         self.answer(&format!("{number} {}", words.join(" "))).await
     }
 
-    /// Asks for an answer as long as may be.
+    /// Asks for the longest answer.
     pub(crate) async fn ask_for_long(&self) -> Asked {
         let number = self.questions.replace(self.questions.get() + 1);
         self.answer(&format!("{number}. Write a long story about a river and a town, with many details."))
@@ -101,11 +100,11 @@ impl Served {
             if !ready.contains(r#""unread""#) || count(&ready, "unread") == 0 {
                 return;
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// What the model counted, out of the events of a prompt.
+    /// The token counts in the events of a prompt.
     async fn usage(&self, prompt: &str) -> String {
         let path = format!("/api/prompts/{prompt}/events");
         let events = Response::to(&self.server.address, "GET", &path, "*/*", "").await.whole().await;

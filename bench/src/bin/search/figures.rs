@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 use std::time::Instant;
 
-/// How long each thing took, in milliseconds, in the order in which they were first measured.
+/// Times in milliseconds, by name, in the order of the first measurement.
 #[derive(Default)]
 pub(crate) struct Figures(Vec<(&'static str, Vec<f64>)>);
 
 impl Figures {
-    /// Waits for something, and remembers how long it took.
+    /// Awaits a call, and records its time.
     pub(crate) async fn time<T, E: Debug>(
         &mut self,
         what: &'static str,

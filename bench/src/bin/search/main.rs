@@ -1,5 +1,5 @@
-//! How long a search takes, whole and in its pieces, in interleaved rounds, over synthetic chunks in a real data
-//! folder; and how long a start takes with them. `make bench-search` runs it.
+//! The latency of searches, whole and by part, in interleaved rounds over synthetic chunks in a real data folder; and the
+//! time of a start with them. `make bench-search` runs it.
 
 mod figures;
 mod prepared;
@@ -57,10 +57,10 @@ async fn main() {
     let (knowledge, index) = start(folder.path()).await;
     let embedder = BertEmbedder::open(MODEL, model_file(&arguments.models), WorkerLimits::default());
     embedder.shape().await.expect("the model loads");
-    let bench = Bench { knowledge, index, embedder: Arc::new(embedder), whole: !arguments.index_only };
+    let bench = Bench { knowledge, index, embedder: Arc::new(embedder), with_catalog: !arguments.index_only };
     let mut figures = Figures::default();
     for round in 0..=arguments.rounds {
-        // The first round is for the caches.
+        // The first round warms the caches.
         let measured = if round == 0 { &mut Figures::default() } else { &mut figures };
         for number in 0..arguments.questions {
             bench.ask(&synthetic.question(number), measured).await;
@@ -69,7 +69,7 @@ async fn main() {
     figures.report(arguments.chunks);
 }
 
-/// Files all chunks and their vectors, and takes them into the index as a server does.
+/// Files all chunks and their vectors, and indexes them as a server does.
 async fn fill(folder: &Path, synthetic: &Synthetic) {
     let began = Instant::now();
     let knowledge =
@@ -91,7 +91,7 @@ async fn fill(folder: &Path, synthetic: &Synthetic) {
     eprintln!("indexed after {:.1} s", began.elapsed().as_secs_f64());
 }
 
-/// Takes all chunks into the index alone.
+/// Indexes all chunks without a catalog.
 async fn fill_index(folder: &Path, synthetic: &Synthetic) {
     let began = Instant::now();
     SqliteCatalog::open(folder, Durability::Process).expect("the folder is writable");
@@ -103,7 +103,7 @@ async fn fill_index(folder: &Path, synthetic: &Synthetic) {
     eprintln!("indexed after {:.1} s", began.elapsed().as_secs_f64());
 }
 
-/// Opens what a server opens before it can search.
+/// Opens what a server opens at its start.
 async fn start(folder: &Path) -> (Arc<SqliteCatalog>, Arc<EmbeddedIndex>) {
     let began = Instant::now();
     let knowledge = SqliteCatalog::open(folder, Durability::Process).expect("it was just written");
@@ -116,12 +116,12 @@ struct Bench {
     knowledge: Arc<SqliteCatalog>,
     index: Arc<EmbeddedIndex>,
     embedder: Arc<BertEmbedder>,
-    /// Whether there is a catalog to get passages from.
-    whole: bool,
+    /// Whether there is a catalog with the passages.
+    with_catalog: bool,
 }
 
 impl Bench {
-    /// Asks one question in every way.
+    /// Searches for one question in every way.
     async fn ask(&self, question: &(String, Vec<f32>), figures: &mut Figures) {
         let (text, vector) = question;
         let search = |text: &str, vector: Option<&Vec<f32>>| IndexQuery {
@@ -136,7 +136,7 @@ impl Bench {
         let found = figures.time("index, both", self.index.search(search(text, Some(vector)))).await;
         let embedded = self.embedder.embed(vec![text.clone()], EmbeddingPriority::Interactive);
         figures.time("embedding the question alone", embedded).await;
-        if !self.whole {
+        if !self.with_catalog {
             return;
         }
         let best: Vec<ChunkId> = found.iter().take(10).map(|candidate| candidate.chunk).collect();

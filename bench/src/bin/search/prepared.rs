@@ -1,11 +1,10 @@
-//! An embedder whose question was embedded before, so that a search is measured without it.
+//! An embedder that returns a precomputed vector, so that a search is measured without embedding.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, TokenCounter};
 
-/// Has one vector.
 pub(crate) struct Prepared(pub(crate) Vec<f32>);
 
 #[async_trait]

@@ -22,7 +22,7 @@ pub(crate) enum CommandError {
     /// A store, an index or a provider cannot be opened.
     #[error(transparent)]
     Wiring(#[from] WiringError),
-    /// The server did not do what it was asked.
+    /// A call to a server failed.
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]

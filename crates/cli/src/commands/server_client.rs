@@ -10,7 +10,7 @@ use url::Url;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a server did not do what it was asked.
+/// Why a call to a server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
     /// It cannot be reached, or its response broke off.

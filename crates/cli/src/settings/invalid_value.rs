@@ -11,7 +11,7 @@ use super::validator::quoted;
 /// The least Jaro-Winkler similarity of two names for one to be suggested for the other; 1 is the same name.
 const LEAST_SIMILARITY: f64 = 0.8;
 
-/// Kinds that are planned and not built: they are refused like unknown ones, and named as what they are.
+/// Planned kinds, which are refused like unknown ones, with a message that says so.
 const NOT_BUILT: [&str; 5] = ["postgres", "qdrant", "redis", "keys", "oidc"];
 
 /// Why a value does not fit its key: what was given, and what is allowed.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::secret::SecretUrl;
 use super::validator::Validator;
 
-/// How documents are taken in.
+/// How documents are ingested.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct IngestSettings {

@@ -1,4 +1,4 @@
-//! Copies that are made while everything is written to, and a server that starts from them elsewhere.
+//! Backups under load, and servers that start from them.
 //! `WELLSPRING_SOAK` makes twenty of them.
 
 use std::cell::Cell;
@@ -47,8 +47,8 @@ async fn answered(server: &Server) -> Answered {
     Answered { prompt, lines: response.lines().await }
 }
 
-/// Takes a document in; it can be found by its name when this returns.
-async fn take_in(server: &Server, number: usize) -> String {
+/// Ingests a document and returns its path; it is searchable by then.
+async fn ingest(server: &Server, number: usize) -> String {
     let path = format!("pages/{number}.md");
     let text = format!("# Page {number}\n\nThe word of this page is quoll{number}.\n");
     let document = json!({"repoUrl": "https://example.com/wiki", "filePath": path, "text": text});
@@ -62,7 +62,7 @@ async fn replay(server: &Server, prompt: &str) -> String {
     get(server, &path).await.expect("an answer").lines().await
 }
 
-/// Everything that was there when the copy was asked for is in a server that starts from it, and nothing runs in it.
+/// A server started from the copy has everything from before it, and runs no prompt.
 async fn check_restored(home: &Home, copy: &str, fake: &FakeModel, before: &Before) {
     let elsewhere = Home::new();
     let data = elsewhere.path(DATA);
@@ -78,7 +78,7 @@ async fn check_restored(home: &Home, copy: &str, fake: &FakeModel, before: &Befo
     assert!(cut_off.lines().last().is_some_and(|last| last.contains("\"interrupted\"")), "{cut_off}");
     let running = get(&restored, "/api/prompts?status=in-flight").await.expect("an answer").json().await;
     assert_eq!(running["prompts"], json!([]));
-    // The index is made anew from the catalog, beside those who search.
+    // The index is rebuilt from the catalog in the background.
     while found(&restored, "quoll0").await.is_empty() {}
     for (number, path) in before.documents.iter().enumerate() {
         let found = found(&restored, &format!("quoll{number}")).await;
@@ -90,7 +90,7 @@ async fn check_restored(home: &Home, copy: &str, fake: &FakeModel, before: &Befo
     assert!(!restored.log.contains("corrupt"), "{}", restored.log);
 }
 
-/// What was there when a copy was asked for.
+/// What was stored before a backup.
 struct Before {
     answers: Vec<Answered>,
     documents: Vec<String>,
@@ -112,7 +112,7 @@ async fn a_backup_under_load_has_everything_from_before_it() {
     for copy in 0..copies {
         before.answers.extend(join_all((0..4).map(|_| answered(&server))).await);
         for _ in 0..4 {
-            before.documents.push(take_in(&server, next.replace(next.get() + 1)).await);
+            before.documents.push(ingest(&server, next.replace(next.get() + 1)).await);
         }
         let name = format!("copies/{copy}");
         let made = Cell::new(false);
@@ -120,7 +120,7 @@ async fn a_backup_under_load_has_everything_from_before_it() {
             let (mut answers, mut documents) = (Vec::new(), Vec::new());
             while !made.get() {
                 answers.push(answered(&server).await);
-                documents.push(take_in(&server, next.replace(next.get() + 1)).await);
+                documents.push(ingest(&server, next.replace(next.get() + 1)).await);
                 endless.delta().await.expect("the answer goes on");
             }
             (answers, documents)

@@ -73,7 +73,7 @@ impl Home {
         started(&mut self.command(arguments, variables))
     }
 
-    /// Starts the binary on a terminal of its own; what is written to its input is typed there.
+    /// Starts the binary on a terminal of its own, which its standard input types into.
     pub(crate) fn start_on_terminal(&self, arguments: &str, variables: &[(&str, &str)]) -> Child {
         let binary = env!("CARGO_BIN_EXE_wellspring");
         let mut command = Command::new("script");

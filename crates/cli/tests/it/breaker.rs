@@ -1,4 +1,4 @@
-//! Providers that fail, from the outside: they are left alone for a while, and health tells.
+//! Circuit breakers from the outside: failing providers are skipped for a while, and health reports it.
 
 use serde_json::json;
 use testing::FakeModel;

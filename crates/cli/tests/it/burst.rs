@@ -1,4 +1,4 @@
-//! Many clients at once, gone at once; and one too many.
+//! Bursts of clients: memory after one, and the bound of streams.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn server(fake: &FakeModel, model: &str, streams: &str) -> Server {
     Home::new().serve(&[], &variables).await
 }
 
-/// Asks, and tells how long the first token took.
+/// Asks, and returns the time to the first token.
 async fn first_token(server: &Server) -> Duration {
     let session = post(server, "/api/generation/session", "", &json!({})).await.json().await;
     let body = json!({"sessionId": session["sessionId"], "prompt": "why?"});

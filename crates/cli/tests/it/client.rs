@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::binary::{Server, soon};
 
-/// A response whose head has come.
+/// A response whose head is read.
 pub(crate) struct Response {
     pub(crate) status: u16,
     head: String,
@@ -72,7 +72,7 @@ impl Response {
         found.unwrap_or_else(|| panic!("no {name} in {}", self.head)).1
     }
 
-    /// All whole lines that come until the stream ends or its connection breaks.
+    /// All whole lines until the stream ends or its connection breaks.
     pub(crate) async fn lines(mut self) -> String {
         let mut lines = String::new();
         loop {

@@ -1,5 +1,5 @@
-//! `kill -9` at a random moment while many streams run: what clients have seen is still there, and the server is
-//! back at once. `WELLSPRING_SOAK` makes it a hundred times.
+//! `kill -9` at a random moment while many streams run: everything that clients have seen is recovered. A hundred times with
+//! `WELLSPRING_SOAK`.
 
 use std::env;
 use std::path::Path;
@@ -131,7 +131,7 @@ async fn check_that_nothing_runs(server: &Server) {
     assert_eq!(running["prompts"], json!([]));
 }
 
-/// A client that comes back after the crash reads on where it was.
+/// A client that reconnects after the crash resumes where it was.
 async fn check_resume(server: &Server, seen: &Seen) {
     let all = replay(server, &seen.prompt, "").await;
     let Some(last) = seen.lines.lines().count().checked_sub(1) else { return };
@@ -139,7 +139,7 @@ async fn check_resume(server: &Server, seen: &Seen) {
     assert_eq!(format!("{}{rest}", seen.lines), all);
 }
 
-/// What had ended is replayed under its key; what was interrupted is asked anew.
+/// A retry with the key of an ended prompt is a replay; of an interrupted one, a new prompt.
 async fn check_retry(server: &Server, seen: &Seen) {
     let before = replay(server, &seen.prompt, "").await;
     let retry = post(server, "/api/generation/stream", "", &seen.prompt.body).await;

@@ -40,7 +40,7 @@ async fn ask(server: &Server, session: &Value, provider: &str) -> Value {
     post(server, "/api/generation/stream", "", &body).await.answer().await.1
 }
 
-/// Everything that is measured happens once: an answer, a failure, a cancel, the end of a session.
+/// Causes every measured event once: an answer, a failure, a cancel, the end of a session.
 async fn let_it_happen(server: &Server) {
     let session = post(server, "/api/generation/session", "", &json!({})).await.json().await;
     assert_eq!(ask(server, &session, "main").await["type"], "done");
@@ -72,7 +72,7 @@ async fn every_query_of_the_dashboard_and_of_the_alerts_is_answered() {
             assert!(known.contains_key(family(series)), "{series} is no metric of the server: {query}");
         }
     }
-    // Alerts come to nothing as long as all is well; a panel always shows something.
+    // Alerts have no value while all is well; a panel always has one.
     for query in &panels {
         prometheus.value(query).await;
     }

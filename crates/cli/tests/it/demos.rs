@@ -1,4 +1,4 @@
-//! The demos and the quickstart do what they say, against a server that they are pointed at.
+//! The demos and the quickstart work as described.
 
 use std::path::Path;
 

@@ -58,7 +58,7 @@ async fn health_reports_when_the_model_is_loaded() {
     let variables = [("WELLSPRING__MODELS__DIR", folder.to_str().expect("a plain path"))];
     let mut server = Home::new().serve(&[], &variables).await;
     server.logged("embedding model loaded").await;
-    // What was heard of it a moment ago may still be told.
+    // The last health check may be reported a moment longer.
     while embedding(&server).await["status"] != "up" {}
 }
 

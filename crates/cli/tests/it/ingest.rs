@@ -15,7 +15,7 @@ pub(crate) fn embedding_by(fake: &FakeModel) -> [(&str, &str); 3] {
     ]
 }
 
-/// A home with a folder of two pages and what is left out.
+/// A home with a folder of two pages, and a file that is skipped.
 pub(crate) fn home_with_pages() -> Home {
     let home = Home::new();
     home.write("wiki/pumps.md", "# Pumps\n\nPumps lift water.\n");

@@ -1,4 +1,4 @@
-//! `kill -9` at a random moment of an ingest: what is there is consistent, and the next run completes it.
+//! `kill -9` at a random moment of an ingest: the catalog is consistent, and the next run completes it.
 //! `WELLSPRING_SOAK` makes it fifty times.
 
 use std::env;
@@ -47,8 +47,7 @@ async fn a_killed_ingest_leaves_whole_documents_and_the_next_one_completes_it() 
     }
 }
 
-/// Every document that a server tells of is found by its own words, with a vector or without; tells how many
-/// there are.
+/// Checks that every listed document is found by its own words, with a vector or without; returns their number.
 async fn check_documents(home: &Home, variables: &[(&str, &str)]) -> u64 {
     let server = home.serve(&[], variables).await;
     let page = get(&server, "/api/documents?pageSize=5").await.expect("an answer").json().await;

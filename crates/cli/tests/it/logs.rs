@@ -1,4 +1,4 @@
-//! What the log tells, and what it must not tell.
+//! The log: what is in it, and what must not be.
 
 use serde_json::{Value, json};
 use testing::{FakeModel, fake_text};

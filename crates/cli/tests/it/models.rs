@@ -82,7 +82,7 @@ async fn a_pull_from_a_folder_brings_what_the_settings_use_and_repairs_it() {
     let quiet = [pull.as_slice(), &["--quiet"]].concat();
     assert_eq!(home.run(&quiet, &SMALL).await.err, "");
 
-    // One byte in the middle: neither its size nor its format tells.
+    // One byte in the middle: its size and format stay right.
     let path = pulled(&home, GRANITE);
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;

@@ -45,7 +45,7 @@ impl Prometheus {
         Self { address, _process: process }
     }
 
-    /// What a query comes to, once there is something that it comes to.
+    /// The value of a query, once it has one.
     pub(crate) async fn value(&self, query: &str) -> f64 {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let path = format!("/api/v1/query?query={encoded}");

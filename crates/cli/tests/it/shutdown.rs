@@ -139,7 +139,7 @@ async fn two_hundred_clients_get_an_end_and_none_delays_the_shutdown() {
     drop(unread);
 }
 
-/// A connection that is kept after an answer.
+/// A connection that stays open after a response.
 async fn get_and_stay(server: &Server) -> TcpStream {
     let mut connection = TcpStream::connect(&server.address).await.expect("the server listens");
     let request = format!("GET /health/live HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);

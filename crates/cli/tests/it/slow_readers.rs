@@ -39,7 +39,7 @@ async fn long_answer(server: &Server) -> String {
     prompt
 }
 
-/// A client that asks for a whole answer, reads where it begins, and no more. Little of it fits on its side.
+/// A client that requests a whole answer and reads only its beginning. Its receive buffer is small.
 async fn stalled(server: &Server, prompt: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("there are sockets");
     socket.set_recv_buffer_size(4096).expect("it can be small");
@@ -54,7 +54,7 @@ async fn stalled(server: &Server, prompt: &str) -> TcpStream {
     connection
 }
 
-/// What the system holds for clients of this server that have not taken it.
+/// The bytes in the kernel's send queues of this server's connections.
 fn unsent(server: &Server) -> Vec<u64> {
     let port = server.address.rsplit_once(':').expect("it has a port").1.parse::<u16>().expect("a number");
     let table = fs::read_to_string("/proc/net/tcp").expect("the system tells");

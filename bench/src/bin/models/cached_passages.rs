@@ -1,6 +1,6 @@
-//! How long the first token takes through the whole server, finding included, when a question is about five passages:
-//! all of them read before, three of them, none, and where every prompt is read as a whole. Documents are made up, their
-//! sections passages of about 80 tokens, five on a subject, and nothing is asked twice.
+//! The time to the first token through the whole server, retrieval included, for a question about five passages: all of
+//! them in the prefix cache, three of them, none, and with whole prompts prefilled. Documents are synthetic, their sections
+//! passages of about 80 tokens, five on a subject, and no question is asked twice.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,20 +16,20 @@ use super::served::{Asked, Served};
 /// Passages on a subject.
 const PASSAGES: usize = 5;
 
-/// What was read of a subject before it is asked about.
+/// What the prefix cache has of a subject before it is asked about.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
     /// How many of its passages are in the prefix cache.
-    read: usize,
+    cached: usize,
     whole: bool,
 }
 
 const CASES: [Case; 4] = [
-    Case { name: "all five kept", read: 5, whole: false },
-    Case { name: "three of five kept", read: 3, whole: false },
-    Case { name: "none kept", read: 0, whole: false },
-    Case { name: "every prompt read as a whole", read: 0, whole: true },
+    Case { name: "all five cached", cached: 5, whole: false },
+    Case { name: "three of five cached", cached: 3, whole: false },
+    Case { name: "none cached", cached: 0, whole: false },
+    Case { name: "whole prompts prefilled", cached: 0, whole: true },
 ];
 
 /// Measures one model and prints the table.
@@ -39,7 +39,7 @@ pub(crate) async fn measure(model: &str, rounds: usize) {
     own_models(&place("models"));
     let subjects = CASES.len() * rounds;
     for subject in 0..subjects {
-        write(&place("documents"), subject, CASES[subject % CASES.len()].read);
+        write(&place("documents"), subject, CASES[subject % CASES.len()].cached);
     }
     let settings = |data: &Path, reading: &str| {
         let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
@@ -58,13 +58,13 @@ pub(crate) async fn measure(model: &str, rounds: usize) {
     };
     let data = [place("kept"), place("whole")];
     for (data, reading) in data.iter().zip(["kept", "whole"]) {
-        for collection in ["read", "unread"] {
+        for collection in ["cached", "uncached"] {
             let documents = place("documents").join(collection);
             let documents = documents.to_str().expect("a plain path");
             run(&["ingest", documents, "--collection", collection], &settings(data, reading)).await;
         }
     }
-    run(&["models", "warm", "--collection", "read"], &settings(&data[0], "kept")).await;
+    run(&["models", "warm", "--collection", "cached"], &settings(&data[0], "kept")).await;
     let kept = Served::over(&settings(&data[0], "kept")).await;
     let whole = Served::over(&settings(&data[1], "whole")).await;
     let mut asked: Vec<Vec<Asked>> = vec![Vec::new(); CASES.len()];
@@ -79,8 +79,8 @@ pub(crate) async fn measure(model: &str, rounds: usize) {
 }
 
 fn report(asked: &[Vec<Asked>]) {
-    println!("  first token with five passages, milliseconds from the request, finding included:");
-    println!("  | passages | tokens | of these read anew | p50 | p90 |");
+    println!("  first token with five passages, milliseconds from the request, retrieval included:");
+    println!("  | passages | tokens | of these prefilled | p50 | p90 |");
     println!("  | --- | --- | --- | --- | --- |");
     for (case, asked) in CASES.iter().zip(asked) {
         let of = |value: fn(&Asked) -> f64, p| {
@@ -99,7 +99,7 @@ fn report(asked: &[Vec<Asked>]) {
     }
 }
 
-/// The models that are here, with a cache of its own, so that what is kept is known.
+/// Links to this machine's models, with an empty prefix cache.
 fn own_models(folder: &Path) {
     fs::create_dir_all(folder.join("cache")).expect("a folder for it");
     let link = |from: &Path, to: &Path| symlink(from, to).expect("a link to it");
@@ -114,16 +114,16 @@ fn own_models(folder: &Path) {
     }
 }
 
-/// Writes the passages on a subject as sections of a document; the first `read` of them into the collection that is warmed
-/// up.
-fn write(folder: &Path, subject: usize, read: usize) {
+/// Writes the passages on a subject as sections of a document; the first `cached` of them into the collection that is
+/// warmed up.
+fn write(folder: &Path, subject: usize, cached: usize) {
     let name = name(subject);
     let section = |(number, says)| {
         format!("## Note {number} on the {name}\n\nAbout the {name} it is known that {says}.\n\n")
     };
     let sections: Vec<String> = SAYINGS.iter().enumerate().map(section).collect();
-    let (read, unread) = sections.split_at(read);
-    for (collection, sections) in [("read", read), ("unread", unread)] {
+    let (cached, uncached) = sections.split_at(cached);
+    for (collection, sections) in [("cached", cached), ("uncached", uncached)] {
         let folder = folder.join(collection);
         fs::create_dir_all(&folder).expect("a folder for documents");
         if !sections.is_empty() {
@@ -133,7 +133,7 @@ fn write(folder: &Path, subject: usize, read: usize) {
     }
 }
 
-/// A name that no other subject has.
+/// A unique name.
 fn name(subject: usize) -> String {
     let syllable = |digit: usize| SYLLABLES[digit % SYLLABLES.len()];
     let (first, second) = (subject / SYLLABLES.len(), subject);

@@ -1,14 +1,14 @@
-//! An embedder that only counts, so that everything but embedding can be measured.
+//! An embedder that only counts tokens, so that an ingest is measured without embedding.
 
 use std::sync::Arc;
 
 use domain::{Embedder, EmbeddingPriority, EmbeddingShape, Failure, FailureKind, TokenCounter};
 
-/// Counts tokens as another embedder does, and embeds nothing.
-pub(crate) struct Wordless(pub(crate) Arc<dyn Embedder>);
+/// Counts tokens like another embedder, and embeds nothing.
+pub(crate) struct CountingEmbedder(pub(crate) Arc<dyn Embedder>);
 
 #[async_trait::async_trait]
-impl Embedder for Wordless {
+impl Embedder for CountingEmbedder {
     fn model(&self) -> &str {
         self.0.model()
     }
