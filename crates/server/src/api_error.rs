@@ -31,17 +31,17 @@ impl From<StorageError> for ApiError {
 }
 
 impl From<ErrorReply> for ApiError {
-    fn from(rejected: ErrorReply) -> Self {
-        Self::Http(rejected)
+    fn from(reply: ErrorReply) -> Self {
+        Self::Http(reply)
     }
 }
 
 impl ApiError {
-    /// Status, code and message of this error in a dialect.
-    pub(crate) fn in_dialect(&self, words: ErrorFormat) -> ErrorReply {
+    /// Status, code and message of this error in the format of a dialect.
+    pub(crate) fn in_format(&self, format: ErrorFormat) -> ErrorReply {
         match self {
-            Self::Domain(rejection) => words.rejected(rejection),
-            Self::Http(rejected) => rejected.clone(),
+            Self::Domain(rejection) => format.rejected(rejection),
+            Self::Http(reply) => reply.clone(),
         }
     }
 }
@@ -60,23 +60,23 @@ impl IntoResponse for ApiError {
 pub(crate) struct ErrorCode(pub(crate) &'static str);
 
 /// Writes the error that is attached to a response as its body; other responses stay as they are.
-pub(crate) fn render(response: Response, words: ErrorFormat, trace: TraceId) -> Response {
+pub(crate) fn render(response: Response, format: ErrorFormat, trace: TraceId) -> Response {
     let (mut parts, body) = response.into_parts();
     let Some(error) = parts.extensions.remove::<ApiError>() else {
         return Response::from_parts(parts, body);
     };
-    let rejected = error.in_dialect(words);
-    parts.status = StatusCode::from_u16(rejected.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let reply = error.in_format(format);
+    parts.status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if parts.status.is_server_error() {
-        tracing::warn!(%trace, code = rejected.code, reason = rejected.message, "request failed");
+        tracing::warn!(%trace, code = reply.code, reason = reply.message, "request failed");
     }
     parts.headers.insert(header::CONTENT_TYPE, JSON);
     parts.headers.remove(header::CONTENT_LENGTH);
-    if let Some(wait) = rejected.retry_after {
+    if let Some(wait) = reply.retry_after {
         let seconds = wait.as_secs_f64().ceil().max(1.0).to_string();
         let seconds = HeaderValue::try_from(seconds).ok();
         parts.headers.extend(seconds.map(|seconds| (header::RETRY_AFTER, seconds)));
     }
-    parts.extensions.insert(ErrorCode(rejected.code));
-    Response::from_parts(parts, Body::from(words.body(&rejected, trace)))
+    parts.extensions.insert(ErrorCode(reply.code));
+    Response::from_parts(parts, Body::from(format.body(&reply, trace)))
 }

@@ -64,7 +64,7 @@ struct SizeLimit {
 
 async fn read(request: Request, app: &AppState, limit: SizeLimit) -> Result<Bytes, ApiError> {
     let trace = trace_of(request.extensions());
-    let fail = |rejected: ErrorReply| Err(rejected.into());
+    let fail = |reply: ErrorReply| Err(reply.into());
     if !is_json(&request) && is_cross_origin(request.headers(), &app.settings.allowed_origins) {
         return fail(cross_origin());
     }

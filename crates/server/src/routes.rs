@@ -41,8 +41,8 @@ pub(crate) fn router() -> Router<AppState> {
     all().into_router().fallback(unknown_route).method_not_allowed_fallback(unknown_method)
 }
 
-/// The dialect that errors of this path are rendered in.
-pub(crate) fn dialect_of(path: &str) -> ErrorFormat {
+/// The format of errors on this path, which is that of its dialect.
+pub(crate) fn error_format_of(path: &str) -> ErrorFormat {
     let is_in = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
     if matches!(path, "/chat" | "/chat/stream") || is_in("/chat/stream/") || is_in("/conversations/") {
         ErrorFormat::Chat

@@ -17,8 +17,8 @@ pub(super) async fn require_loopback_name(request: Request, next: Next) -> Respo
     match host(request.uri(), request.headers()) {
         Some(host) if !is_loopback(host) => {
             let message = format!(
-                "this server listens on a loopback address and does not answer to the name {host:?}: use localhost, \
-                 or bind it to another address (server.bind)"
+                "this server listens on a loopback address and does not answer to the name {host:?}: use \
+                 localhost, or bind it to another address (server.bind)"
             );
             ApiError::from(misdirected(message)).into_response()
         }

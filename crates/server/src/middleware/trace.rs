@@ -33,7 +33,7 @@ pub(super) async fn trace(
     request.extensions_mut().insert(trace);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
-    let mut response = api_error::render(response, routes::dialect_of(&path), trace);
+    let mut response = api_error::render(response, routes::error_format_of(&path), trace);
     app.error_counts.count(&response);
     let status = response.status().as_u16();
     let milliseconds = u64::try_from(received_at.elapsed().as_millis()).unwrap_or(u64::MAX);

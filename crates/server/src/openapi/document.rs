@@ -49,10 +49,10 @@ pub(crate) fn document(routes: &Routes) -> Value {
     })
 }
 
-const ABOUT: &str = "Unknown fields of requests are ignored, and `null` is the same as leaving a field out. Fields of \
-    responses that have no value are left out. Timestamps are UTC, RFC 3339. Lengths count Unicode scalar values. The \
-    trace id of a request is in the `X-Trace-Id` header of its response, in the server's log and in error bodies; it is \
-    that of the request's `traceparent`, if it has one.";
+const ABOUT: &str = "Unknown fields of requests are ignored, and `null` is the same as leaving a field out. \
+    Fields of responses that have no value are left out. Timestamps are UTC, RFC 3339. Lengths count Unicode \
+    scalar values. The trace id of a request is in the `X-Trace-Id` header of its response, in the server's log \
+    and in error bodies; it is that of the request's `traceparent`, if it has one.";
 
 /// The headers of every response.
 const EVERYWHERE: [&str; 4] =
@@ -88,13 +88,13 @@ impl Document {
     }
 
     fn responses(&mut self, path: &str, operation: &Operation) -> Value {
-        let words = routes::dialect_of(path);
+        let format = routes::error_format_of(path);
         let body_errors = operation.body.as_ref().map(|_| request_body::errors()).unwrap_or_default();
         let errors: Vec<_> =
             operation.errors.iter().chain(&body_errors).chain(&self.common_errors).cloned().collect();
         let mut responses = BTreeMap::new();
-        for (status, error) in by_status(words, &errors) {
-            responses.insert(status.to_string(), self.error_response(words, status, &error));
+        for (status, error) in by_status(format, &errors) {
+            responses.insert(status.to_string(), self.error_response(format, status, &error));
         }
         for (status, response) in &operation.responses {
             responses.insert(status.to_string(), self.response(response));
@@ -125,8 +125,8 @@ impl Document {
     }
 
     /// A reference to the response of these errors, which many operations share.
-    fn error_response(&mut self, words: ErrorFormat, status: u16, error: &ErrorDoc) -> Value {
-        let (prefix, schema): (_, SchemaFn) = match words {
+    fn error_response(&mut self, format: ErrorFormat, status: u16, error: &ErrorDoc) -> Value {
+        let (prefix, schema): (_, SchemaFn) = match format {
             ErrorFormat::Generation => {
                 ("generation", SchemaGenerator::subschema_for::<generation::wire::ErrorBody<'_>>)
             }
@@ -180,7 +180,10 @@ fn header_references(names: Vec<&str>) -> Value {
 fn headers() -> Value {
     let number =
         |description| json!({"description": description, "schema": {"type": "integer", "minimum": 0}});
-    let id = |description| json!({"description": description, "required": true, "schema": {"type": "string", "format": "uuid"}});
+    let id = |description| {
+        let schema = json!({"type": "string", "format": "uuid"});
+        json!({"description": description, "required": true, "schema": schema})
+    };
     json!({
         "X-Trace-Id": {
             "description": "The trace id of the request.",
@@ -189,7 +192,7 @@ fn headers() -> Value {
         },
         "X-Prompt-Id": id("The prompt that the response answers."),
         "X-Session-Id": id("The session of that prompt."),
-        "X-RateLimit-Limit": number("Requests that an address may send in a minute; only if a limit is set (limits.requests_per_minute)."),
+        "X-RateLimit-Limit": number("Requests that an address may send in a minute; only if limits.requests_per_minute is set."),
         "X-RateLimit-Remaining": number("Requests that are left now; only if a limit is set."),
         "X-RateLimit-Reset": number("Seconds until all of them are left again; only if a limit is set."),
         "Retry-After": number("Seconds after which a retry may succeed."),

@@ -20,20 +20,20 @@ pub(super) struct ErrorDoc {
 
 /// Errors by status, as a dialect renders them.
 pub(super) fn by_status<'a>(
-    words: ErrorFormat,
+    format: ErrorFormat,
     errors: impl IntoIterator<Item = &'a ApiError>,
 ) -> BTreeMap<u16, ErrorDoc> {
     let mut statuses: BTreeMap<u16, ErrorDoc> = BTreeMap::new();
     for error in errors {
-        let rejected = error.in_dialect(words);
-        let status = statuses.entry(rejected.status).or_default();
-        status.retry_after |= rejected.retry_after.is_some();
-        status.messages.entry(rejected.code).or_insert_with(|| match error {
+        let reply = error.in_format(format);
+        let status = statuses.entry(reply.status).or_default();
+        status.retry_after |= reply.retry_after.is_some();
+        status.messages.entry(reply.code).or_insert_with(|| match error {
             // The rendered message names a prompt.
             ApiError::Domain(Rejection::PromptInFlight(_)) => {
                 "a prompt of this session is still running; `details` has its id".to_owned()
             }
-            _ => rejected.message,
+            _ => reply.message,
         });
     }
     statuses
@@ -76,4 +76,41 @@ pub(crate) fn stopping() -> Rejection {
 
 pub(crate) fn storage() -> Rejection {
     Rejection::StorageUnavailable("it takes no new work".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Write;
+
+    use domain::TraceId;
+
+    use crate::api_error::ApiError;
+    use crate::{middleware, request_body, routes};
+
+    /// Every error that the description of a route names, rendered in the dialect of its path.
+    #[test]
+    fn the_error_bodies_of_each_dialect() {
+        let trace = TraceId::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+        let trace = trace.expect("it is a trace context");
+        let mut rows = BTreeMap::new();
+        for route in routes::all().described {
+            let format = routes::error_format_of(route.path);
+            let body_errors = route.operation.body.map(|_| request_body::errors()).unwrap_or_default();
+            let errors = route.operation.errors.into_iter().chain(body_errors).chain(middleware::errors());
+            for reply in errors.map(|error: ApiError| error.in_format(format)) {
+                let body = String::from_utf8(format.body(&reply, trace)).expect("JSON is UTF-8");
+                let retry = if reply.retry_after.is_some() { "retry" } else { "-" };
+                let key = (format!("{format:?}"), reply.status, reply.code);
+                rows.entry(key).or_insert(format!("{retry:5}  {body}"));
+            }
+        }
+        let mut table = String::new();
+        for ((dialect, status, _), row) in rows {
+            writeln!(table, "{dialect:10}  {status}  {row}").expect("writing to a string cannot fail");
+        }
+        insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!("error_bodies", table);
+        });
+    }
 }

@@ -1,5 +1,7 @@
 //! A router whose routes carry their descriptions: none can be added without one.
 
+use std::mem;
+
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -31,41 +33,41 @@ impl Routes {
     }
 
     pub(crate) fn get<T: 'static>(
-        self,
+        &mut self,
         path: &'static str,
         handler: impl Handler<T, AppState>,
         operation: Operation,
-    ) -> Self {
-        self.with(Method::GET, path, get(handler), operation)
+    ) {
+        self.add(Method::GET, path, get(handler), operation);
     }
 
     pub(crate) fn post<T: 'static>(
-        self,
+        &mut self,
         path: &'static str,
         handler: impl Handler<T, AppState>,
         operation: Operation,
-    ) -> Self {
-        self.with(Method::POST, path, post(handler), operation)
+    ) {
+        self.add(Method::POST, path, post(handler), operation);
     }
 
     pub(crate) fn delete<T: 'static>(
-        self,
+        &mut self,
         path: &'static str,
         handler: impl Handler<T, AppState>,
         operation: Operation,
-    ) -> Self {
-        self.with(Method::DELETE, path, delete(handler), operation)
+    ) {
+        self.add(Method::DELETE, path, delete(handler), operation);
     }
 
-    fn with(
-        mut self,
+    fn add(
+        &mut self,
         method: Method,
         path: &'static str,
         route: MethodRouter<AppState>,
         operation: Operation,
-    ) -> Self {
+    ) {
         self.described.push(DescribedRoute { group: self.group, method, path, operation });
-        Self { router: self.router.route(path, route), ..self }
+        self.router = mem::take(&mut self.router).route(path, route);
     }
 
     /// Adds the routes of another group.

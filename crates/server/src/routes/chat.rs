@@ -20,52 +20,29 @@ use crate::openapi::{
 use crate::request_body::JsonBody;
 
 pub(crate) fn routes() -> Routes {
-    Routes::tagged("Chat")
-        .post(
-            "/chat",
-            answer,
-            Operation::new("chat", "Asks and returns the complete answer")
-                .description("A client that disconnects cancels the prompt. Without a `session_id` a new session is started.")
-                .body::<ChatRequest>()
-                .response(
-                    200,
-                    ResponseDoc::json::<ChatReply<'_>>("The answer and its sources.").prompt_headers().link(
-                        "conversation",
-                        "conversation",
-                        &[("session_id", "$response.header.X-Session-Id")],
-                    ),
-                )
-                .errors([invalid(), in_flight(), overloaded(), stopping(), storage()])
-                .errors(chat::late_errors()),
+    let mut routes = Routes::tagged("Chat");
+    routes.post("/chat", answer, answer_doc());
+    routes.post("/chat/stream", stream, stream_doc());
+    routes.get("/conversations/{session_id}", conversation, conversation_doc());
+    routes
+}
+
+fn answer_doc() -> Operation {
+    Operation::new("chat", "Asks and returns the complete answer")
+        .description(
+            "A client that disconnects cancels the prompt. Without a `session_id` a new session is started.",
         )
-        .post(
-            "/chat/stream",
-            stream,
-            Operation::new("chatStream", "Asks and streams the answer")
-                .description(
-                    "With a `query` the stream has chunks, then the sources, then the end; with a `message` it has \
-                     an event for every stage of the answer, and the session must exist. Every event is one `data` \
-                     line. A failure after the stream has begun is its last event. A client that disconnects cancels \
-                     the prompt.",
-                )
-                .body::<chat_stream::ChatStreamRequest>()
-                .response(
-                    200,
-                    StreamDoc::data_only_events::<chat_stream::ChatStreamEvent<'_>>("The events.")
-                        .link("conversation", "conversation", &[("session_id", "$response.header.X-Session-Id")])
-                        .link("session", "streamingSession", &[("session_id", "$response.header.X-Session-Id")]),
-                )
-                .errors([invalid(), no_usable_session(), in_flight(), overloaded(), stopping(), storage()]),
+        .body::<ChatRequest>()
+        .response(
+            200,
+            ResponseDoc::json::<ChatReply<'_>>("The answer and its sources.").prompt_headers().link(
+                "conversation",
+                "conversation",
+                &[("session_id", "$response.header.X-Session-Id")],
+            ),
         )
-        .get(
-            "/conversations/{session_id}",
-            conversation,
-            Operation::new("conversation", "Lists the messages of a session")
-                .query("limit", limit_schema(), "Upper bound on the number of messages; the newest are returned.")
-                .response(200, ResponseDoc::json::<Conversation<'_>>("The messages, oldest first."))
-                .errors(chat::session_in_path(None).err())
-                .errors([invalid(), no_session(), storage()]),
-        )
+        .errors([invalid(), in_flight(), overloaded(), stopping(), storage()])
+        .errors(chat::late_errors())
 }
 
 /// Reads the log to its end. When the client disconnects, this future and its reader are dropped, which
@@ -88,6 +65,24 @@ async fn answer(
     Ok((prompt_headers(&reader), response).into_response())
 }
 
+fn stream_doc() -> Operation {
+    Operation::new("chatStream", "Asks and streams the answer")
+        .description(
+            "With a `query` the stream has chunks, then the sources, then the end; with a `message` it \
+             has an event for every stage of the answer, and the session must exist. Every event is one \
+             `data` line. A failure after the stream has begun is its last event. A client that \
+             disconnects cancels the prompt.",
+        )
+        .body::<chat_stream::ChatStreamRequest>()
+        .response(
+            200,
+            StreamDoc::data_only_events::<chat_stream::ChatStreamEvent<'_>>("The events.")
+                .link("conversation", "conversation", &[("session_id", "$response.header.X-Session-Id")])
+                .link("session", "streamingSession", &[("session_id", "$response.header.X-Session-Id")]),
+        )
+        .errors([invalid(), no_usable_session(), in_flight(), overloaded(), stopping(), storage()])
+}
+
 async fn stream(
     State(app): State<AppState>,
     Extension(trace): Extension<TraceId>,
@@ -96,6 +91,14 @@ async fn stream(
     let (ask, encoder) = chat_stream::decode(&body, app.engine.new_session_id(), trace)?;
     let reader = app.engine.submit(&Principal::local(), ask).await?;
     Ok(stream_log(reader, encoder, sse::CONTENT_TYPE))
+}
+
+fn conversation_doc() -> Operation {
+    Operation::new("conversation", "Lists the messages of a session")
+        .query("limit", limit_schema(), "Upper bound on the number of messages; the newest are returned.")
+        .response(200, ResponseDoc::json::<Conversation<'_>>("The messages, oldest first."))
+        .errors(chat::session_in_path(None).err())
+        .errors([invalid(), no_session(), storage()])
 }
 
 async fn conversation(

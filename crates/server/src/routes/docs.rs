@@ -11,27 +11,11 @@ use super::{all, json_response};
 use crate::openapi::{Operation, ResponseDoc, Routes, STYLE, docs_page, document};
 
 pub(crate) fn routes() -> Routes {
-    Routes::tagged("Operations")
-        .get(
-            "/openapi.json",
-            openapi,
-            Operation::new("openapi", "Describes the API")
-                .response(200, ResponseDoc::json::<Map<String, Value>>("The OpenAPI document.")),
-        )
-        .get(
-            "/docs",
-            docs,
-            Operation::new("docs", "Describes the API, for people").response(
-                200,
-                ResponseDoc::text("text/html", "An HTML page that loads nothing from elsewhere."),
-            ),
-        )
-        .get(
-            "/docs/style.css",
-            style,
-            Operation::new("docsStyle", "The style of that page")
-                .response(200, ResponseDoc::text("text/css", "A style sheet.")),
-        )
+    let mut routes = Routes::tagged("Operations");
+    routes.get("/openapi.json", openapi, openapi_doc());
+    routes.get("/docs", docs, docs_doc());
+    routes.get("/docs/style.css", style, style_doc());
+    routes
 }
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&all()));
@@ -41,12 +25,27 @@ static PAGE: LazyLock<Bytes> = LazyLock::new(|| docs_page(&DOCUMENT, &all()).int
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+fn openapi_doc() -> Operation {
+    Operation::new("openapi", "Describes the API")
+        .response(200, ResponseDoc::json::<Map<String, Value>>("The OpenAPI document."))
+}
+
 async fn openapi() -> Response {
     json_response(StatusCode::OK, format!("{:#}\n", *DOCUMENT).into_bytes())
 }
 
+fn docs_doc() -> Operation {
+    Operation::new("docs", "Describes the API, for people")
+        .response(200, ResponseDoc::text("text/html", "An HTML page that loads nothing from elsewhere."))
+}
+
 async fn docs() -> Response {
     (page_headers("text/html; charset=utf-8"), PAGE.clone()).into_response()
+}
+
+fn style_doc() -> Operation {
+    Operation::new("docsStyle", "The style of that page")
+        .response(200, ResponseDoc::text("text/css", "A style sheet."))
 }
 
 async fn style() -> Response {

@@ -24,110 +24,36 @@ use crate::openapi::{
 use crate::request_body::JsonBody;
 
 pub(crate) fn routes() -> Routes {
-    Routes::tagged("Generation")
-        .post(
-            "/api/generation/session",
-            start_session,
-            Operation::new("startSession", "Starts a session")
-                .description("A session expires after `sessions.idle_seconds` without activity.")
-                .optional_body::<SessionRequest>()
-                .response(
-                    201,
-                    ResponseDoc::json::<SessionStarted>("The session was started.")
-                        .link("session", "session", &[("sessionId", "$response.body#/sessionId")])
-                        .link("end", "endSession", &[("sessionId", "$response.body#/sessionId")])
-                        .link_body("ask", "ask", &[("sessionId", "$response.body#/sessionId")])
-                        .link("prompts", "sessionPrompts", &[("sessionId", "$response.body#/sessionId")]),
-                )
-                .errors([invalid(), stopping(), storage()]),
-        )
-        .get(
-            "/api/generation/session/{sessionId}",
-            session,
-            Operation::new("session", "Shows a session")
-                .response(200, ResponseDoc::json::<SessionReply<'_>>("The session."))
-                .errors([no_session(), storage()]),
-        )
-        .delete(
-            "/api/generation/session/{sessionId}",
-            end_session,
-            Operation::new("endSession", "Ends a session")
-                .description("Its running prompt is cancelled. Its history stays.")
-                .response(204, ResponseDoc::empty("The session has ended."))
-                .errors([no_session(), storage()]),
-        )
-        .post(
-            "/api/generation/stream",
-            stream,
-            Operation::new("ask", "Asks in a session and streams the answer")
-                .description(
-                    "Without `Accept: text/event-stream` the answer is NDJSON. The stream begins before retrieval; a later \
-                     failure is its last delta, an `error`. A client that disconnects can resume the stream within \
-                     `streams.resume_seconds`.",
-                )
-                .header(
-                    "Idempotency-Key",
-                    json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS}),
-                    "Idempotency key, as `idempotencyKey` in the body: the same request with the same key reads the \
-                     same answer.",
-                )
-                .body::<PromptRequest>()
-                .response(
-                    200,
-                    StreamDoc::lines_or_events::<Delta<'_>>("The deltas: tokens, then one `done` or `error`.")
-                        .link("prompt", "prompt", &[("promptId", "$response.header.X-Prompt-Id")])
-                        .link("resume", "resume", &[("promptId", "$response.header.X-Prompt-Id")])
-                        .link("events", "promptEvents", &[("promptId", "$response.header.X-Prompt-Id")])
-                        .link_body(
-                            "cancel",
-                            "cancel",
-                            &[
-                                ("sessionId", "$response.header.X-Session-Id"),
-                                ("promptId", "$response.header.X-Prompt-Id"),
-                            ],
-                        ),
-                )
-                .errors([invalid(), no_usable_session(), in_flight(), key_reused()])
-                .errors([overloaded(), stopping(), storage()]),
-        )
-        .get(
-            "/api/generation/prompts/{promptId}",
-            prompt,
-            Operation::new("prompt", "Shows a prompt")
-                .response(200, ResponseDoc::json::<PromptReply<'_>>("The prompt."))
-                .errors([no_prompt(), storage()]),
-        )
-        .get(
-            "/api/generation/prompts/{promptId}/stream",
-            resume,
-            Operation::new("resume", "Resumes the deltas of a prompt, from the start or after a position")
-                .description("The deltas of a running prompt are followed live. `Last-Event-ID` takes precedence over `after`.")
-                .query("after", position_schema(), "The `seq` of the last delta that the client has.")
-                .header("Last-Event-ID", position_schema(), "The same, as an EventSource sends it.")
-                .response(200, StreamDoc::lines_or_events::<Delta<'_>>("The deltas after that position."))
-                .response(204, ResponseDoc::empty("An EventSource has all deltas and should not reconnect."))
-                .errors([invalid(), no_prompt(), overloaded(), storage()]),
-        )
-        .post(
-            "/api/generation/cancel",
-            cancel,
-            Operation::new("cancel", "Cancels a running prompt")
-                .description("No token follows; the last delta is a `done` with `cancelled`.")
-                .body::<CancelRequest>()
-                .response(204, ResponseDoc::empty("The prompt is cancelled."))
-                .errors([invalid(), no_prompt(), storage()]),
-        )
-        .get(
-            "/api/generation/health",
-            health,
-            Operation::new("generationHealth", "Checks the providers")
-                .response(200, ResponseDoc::json::<HealthReply<'_>>("The health of each provider.")),
-        )
+    let mut routes = Routes::tagged("Generation");
+    routes.post("/api/generation/session", start_session, start_session_doc());
+    routes.get("/api/generation/session/{sessionId}", session, session_doc());
+    routes.delete("/api/generation/session/{sessionId}", end_session, end_session_doc());
+    routes.post("/api/generation/stream", stream, stream_doc());
+    routes.get("/api/generation/prompts/{promptId}", prompt, prompt_doc());
+    routes.get("/api/generation/prompts/{promptId}/stream", resume, resume_doc());
+    routes.post("/api/generation/cancel", cancel, cancel_doc());
+    routes.get("/api/generation/health", health, health_doc());
+    routes
 }
 
 /// The schema of a position in a log.
 pub(super) fn position_schema() -> Value {
     json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
+}
+
+fn start_session_doc() -> Operation {
+    Operation::new("startSession", "Starts a session")
+        .description("A session expires after `sessions.idle_seconds` without activity.")
+        .optional_body::<SessionRequest>()
+        .response(
+            201,
+            ResponseDoc::json::<SessionStarted>("The session was started.")
+                .link("session", "session", &[("sessionId", "$response.body#/sessionId")])
+                .link("end", "endSession", &[("sessionId", "$response.body#/sessionId")])
+                .link_body("ask", "ask", &[("sessionId", "$response.body#/sessionId")])
+                .link("prompts", "sessionPrompts", &[("sessionId", "$response.body#/sessionId")]),
+        )
+        .errors([invalid(), stopping(), storage()])
 }
 
 async fn start_session(State(app): State<AppState>, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
@@ -137,6 +63,12 @@ async fn start_session(State(app): State<AppState>, JsonBody(body): JsonBody) ->
     Ok(json_response(StatusCode::CREATED, generation::session_started(&session, expires_at)))
 }
 
+fn session_doc() -> Operation {
+    Operation::new("session", "Shows a session")
+        .response(200, ResponseDoc::json::<SessionReply<'_>>("The session."))
+        .errors([no_session(), storage()])
+}
+
 async fn session(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
     let id: SessionId = parse_id(id).ok_or(Rejection::SessionNotFound)?;
     let session = app.engine.session(&Principal::local(), id).await?;
@@ -144,10 +76,50 @@ async fn session(State(app): State<AppState>, id: PathId) -> Result<Response, Ap
     Ok(json_response(StatusCode::OK, generation::session(&session, status, expires_at)))
 }
 
+fn end_session_doc() -> Operation {
+    Operation::new("endSession", "Ends a session")
+        .description("Its running prompt is cancelled. Its history stays.")
+        .response(204, ResponseDoc::empty("The session has ended."))
+        .errors([no_session(), storage()])
+}
+
 async fn end_session(State(app): State<AppState>, id: PathId) -> Result<StatusCode, ApiError> {
     let id: SessionId = parse_id(id).ok_or(Rejection::SessionNotFound)?;
     app.engine.end_session(&Principal::local(), id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn stream_doc() -> Operation {
+    Operation::new("ask", "Asks in a session and streams the answer")
+        .description(
+            "Without `Accept: text/event-stream` the answer is NDJSON. The stream begins before \
+             retrieval; a later failure is its last delta, an `error`. A client that disconnects can \
+             resume the stream within `streams.resume_seconds`.",
+        )
+        .header(
+            "Idempotency-Key",
+            json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS}),
+            "Idempotency key, as `idempotencyKey` in the body: the same request with the same key reads \
+             the same answer.",
+        )
+        .body::<PromptRequest>()
+        .response(
+            200,
+            StreamDoc::lines_or_events::<Delta<'_>>("The deltas: tokens, then one `done` or `error`.")
+                .link("prompt", "prompt", &[("promptId", "$response.header.X-Prompt-Id")])
+                .link("resume", "resume", &[("promptId", "$response.header.X-Prompt-Id")])
+                .link("events", "promptEvents", &[("promptId", "$response.header.X-Prompt-Id")])
+                .link_body(
+                    "cancel",
+                    "cancel",
+                    &[
+                        ("sessionId", "$response.header.X-Session-Id"),
+                        ("promptId", "$response.header.X-Prompt-Id"),
+                    ],
+                ),
+        )
+        .errors([invalid(), no_usable_session(), in_flight(), key_reused()])
+        .errors([overloaded(), stopping(), storage()])
 }
 
 async fn stream(
@@ -160,6 +132,16 @@ async fn stream(
     let ask = generation::decode_prompt(&body, key, trace)?;
     let reader = app.engine.submit(&Principal::local(), ask).await?;
     Ok(deltas(reader, encoding(&headers), None))
+}
+
+fn resume_doc() -> Operation {
+    Operation::new("resume", "Resumes the deltas of a prompt, from the start or after a position")
+        .description("A running prompt is followed live. `Last-Event-ID` takes precedence over `after`.")
+        .query("after", position_schema(), "The `seq` of the last delta that the client has.")
+        .header("Last-Event-ID", position_schema(), "The same, as an EventSource sends it.")
+        .response(200, StreamDoc::lines_or_events::<Delta<'_>>("The deltas after that position."))
+        .response(204, ResponseDoc::empty("An EventSource has all deltas and should not reconnect."))
+        .errors([invalid(), no_prompt(), overloaded(), storage()])
 }
 
 async fn resume(
@@ -176,10 +158,24 @@ async fn resume(
     Ok(deltas(reader, encoding(&headers), after))
 }
 
+fn prompt_doc() -> Operation {
+    Operation::new("prompt", "Shows a prompt")
+        .response(200, ResponseDoc::json::<PromptReply<'_>>("The prompt."))
+        .errors([no_prompt(), storage()])
+}
+
 async fn prompt(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
     let id: PromptId = parse_id(id).ok_or(Rejection::PromptNotFound)?;
     let prompt = app.engine.prompt(&Principal::local(), id).await?;
     Ok(json_response(StatusCode::OK, generation::prompt(&prompt)))
+}
+
+fn cancel_doc() -> Operation {
+    Operation::new("cancel", "Cancels a running prompt")
+        .description("No token follows; the last delta is a `done` with `cancelled`.")
+        .body::<CancelRequest>()
+        .response(204, ResponseDoc::empty("The prompt is cancelled."))
+        .errors([invalid(), no_prompt(), storage()])
 }
 
 async fn cancel(State(app): State<AppState>, JsonBody(body): JsonBody) -> Result<StatusCode, ApiError> {
@@ -187,6 +183,11 @@ async fn cancel(State(app): State<AppState>, JsonBody(body): JsonBody) -> Result
     let who = Principal::local();
     app.engine.cancel(&who, cancel.session, cancel.prompt, cancel.reason).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn health_doc() -> Operation {
+    Operation::new("generationHealth", "Checks the providers")
+        .response(200, ResponseDoc::json::<HealthReply<'_>>("The health of each provider."))
 }
 
 async fn health(State(app): State<AppState>) -> Response {

@@ -10,27 +10,17 @@ use crate::app::AppState;
 use crate::openapi::{Operation, ResponseDoc, Routes};
 
 pub(crate) fn routes() -> Routes {
-    Routes::tagged("Health")
-        .get(
-            "/health",
-            all,
-            Operation::new("health", "Checks every dependency")
-                .response(200, ResponseDoc::json::<HealthReport<'_>>("Prompts are answered."))
-                .response(503, ResponseDoc::json::<HealthReport<'_>>("Prompts are not answered.")),
-        )
-        .get(
-            "/health/live",
-            live,
-            Operation::new("live", "Checks that the process is alive")
-                .response(200, ResponseDoc::json::<StatusReply>("It is alive.")),
-        )
-        .get(
-            "/health/ready",
-            ready,
-            Operation::new("ready", "Checks whether new prompts are accepted")
-                .response(200, ResponseDoc::json::<ReadyReply<'_>>("They are accepted."))
-                .response(503, ResponseDoc::json::<StatusReply>("The server is stopping.")),
-        )
+    let mut routes = Routes::tagged("Health");
+    routes.get("/health", all, all_doc());
+    routes.get("/health/live", live, live_doc());
+    routes.get("/health/ready", ready, ready_doc());
+    routes
+}
+
+fn all_doc() -> Operation {
+    Operation::new("health", "Checks every dependency")
+        .response(200, ResponseDoc::json::<HealthReport<'_>>("Prompts are answered."))
+        .response(503, ResponseDoc::json::<HealthReport<'_>>("Prompts are not answered."))
 }
 
 async fn all(State(app): State<AppState>) -> Response {
@@ -42,8 +32,19 @@ async fn all(State(app): State<AppState>) -> Response {
     json_response(status, health::report(overall, &parts, app.engine.now()))
 }
 
+fn live_doc() -> Operation {
+    Operation::new("live", "Checks that the process is alive")
+        .response(200, ResponseDoc::json::<StatusReply>("It is alive."))
+}
+
 async fn live() -> Response {
     json_response(StatusCode::OK, health::live())
+}
+
+fn ready_doc() -> Operation {
+    Operation::new("ready", "Checks whether new prompts are accepted")
+        .response(200, ResponseDoc::json::<ReadyReply<'_>>("They are accepted."))
+        .response(503, ResponseDoc::json::<StatusReply>("The server is stopping."))
 }
 
 /// The server is ready once it accepts prompts. The embedder, the index and the models may become ready

@@ -27,59 +27,27 @@ const MAX_PROMPTS: usize = 1_000;
 const RECENT_PROMPTS: usize = 100;
 
 pub(crate) fn routes() -> Routes {
-    Routes::tagged("History")
-        .get(
-            "/api/sessions",
-            sessions,
-            Operation::new("sessions", "Lists sessions, newest first")
-                .query("limit", limit_schema(), "Upper bound on the number of sessions.")
-                .query(
-                    "before",
-                    schema!({"type": "string", "format": "uuid"}),
-                    "The `next` of the previous page.",
-                )
-                .response(200, ResponseDoc::json::<SessionsReply<'_>>("A page of sessions."))
-                .errors([invalid(), storage()]),
-        )
-        .delete(
-            "/api/sessions/{sessionId}",
-            delete_session,
-            Operation::new("deleteSession", "Deletes a session with its history")
-                .response(204, ResponseDoc::empty("The session was deleted."))
-                .errors([no_session(), storage()]),
-        )
-        .get(
-            "/api/sessions/{sessionId}/prompts",
-            session_prompts,
-            Operation::new("sessionPrompts", "Lists the prompts of a session, oldest first")
-                .response(200, ResponseDoc::json::<PromptsReply<'_>>("Its newest 1,000 prompts."))
-                .errors([no_session(), storage()]),
-        )
-        .get(
-            "/api/prompts",
-            prompts,
-            Operation::new("prompts", "Lists running and recent prompts, newest first")
-                .query("status", status_schema(), "Only prompts with this status.")
-                .response(200, ResponseDoc::json::<PromptsReply<'_>>("The newest 100 prompts."))
-                .errors([invalid(), storage()]),
-        )
-        .get(
-            "/api/prompts/{promptId}/events",
-            prompt_events,
-            Operation::new("promptEvents", "Streams the events of a prompt's log")
-                .description("The events of a running prompt are followed live. `Last-Event-ID` takes precedence over `after`.")
-                .query("after", position_schema(), "The position of the last event that the client has.")
-                .header("Last-Event-ID", position_schema(), "The same, as an EventSource sends it.")
-                .response(200, StreamDoc::events::<EventWire<'_>>("The events after that position."))
-                .response(204, ResponseDoc::empty("The client has all events."))
-                .errors([invalid(), no_prompt(), overloaded(), storage()]),
-        )
+    let mut routes = Routes::tagged("History");
+    routes.get("/api/sessions", sessions, sessions_doc());
+    routes.delete("/api/sessions/{sessionId}", delete_session, delete_session_doc());
+    routes.get("/api/sessions/{sessionId}/prompts", session_prompts, session_prompts_doc());
+    routes.get("/api/prompts", prompts, prompts_doc());
+    routes.get("/api/prompts/{promptId}/events", prompt_events, prompt_events_doc());
+    routes
 }
 
 fn status_schema() -> Value {
     let mut schema = schema_for!(PromptStatusWire);
     schema.remove("$schema");
     schema.to_value()
+}
+
+fn sessions_doc() -> Operation {
+    Operation::new("sessions", "Lists sessions, newest first")
+        .query("limit", limit_schema(), "Upper bound on the number of sessions.")
+        .query("before", schema!({"type": "string", "format": "uuid"}), "The `next` of the previous page.")
+        .response(200, ResponseDoc::json::<SessionsReply<'_>>("A page of sessions."))
+        .errors([invalid(), storage()])
 }
 
 async fn sessions(State(app): State<AppState>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
@@ -94,10 +62,22 @@ async fn sessions(State(app): State<AppState>, RawQuery(query): RawQuery) -> Res
     Ok(json_response(StatusCode::OK, history::sessions(&sessions, page.limit)))
 }
 
+fn delete_session_doc() -> Operation {
+    Operation::new("deleteSession", "Deletes a session with its history")
+        .response(204, ResponseDoc::empty("The session was deleted."))
+        .errors([no_session(), storage()])
+}
+
 async fn delete_session(State(app): State<AppState>, id: PathId) -> Result<StatusCode, ApiError> {
     let id: SessionId = parse_id(id).ok_or(Rejection::SessionNotFound)?;
     app.engine.delete_session(&Principal::local(), id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn session_prompts_doc() -> Operation {
+    Operation::new("sessionPrompts", "Lists the prompts of a session, oldest first")
+        .response(200, ResponseDoc::json::<PromptsReply<'_>>("Its newest 1,000 prompts."))
+        .errors([no_session(), storage()])
 }
 
 /// The prompts of one session, oldest first.
@@ -110,12 +90,29 @@ async fn session_prompts(State(app): State<AppState>, id: PathId) -> Result<Resp
     Ok(json_response(StatusCode::OK, history::prompts(prompts.iter().rev())))
 }
 
+fn prompts_doc() -> Operation {
+    Operation::new("prompts", "Lists running and recent prompts, newest first")
+        .query("status", status_schema(), "Only prompts with this status.")
+        .response(200, ResponseDoc::json::<PromptsReply<'_>>("The newest 100 prompts."))
+        .errors([invalid(), storage()])
+}
+
 /// Running and recent prompts, newest first.
 async fn prompts(State(app): State<AppState>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
     let status = query_value(query.as_deref(), "status");
     let filter = PromptFilter { session: None, status: history::decode_status(status.as_deref())? };
     let prompts = app.engine.prompts(&Principal::local(), filter, RECENT_PROMPTS).await?;
     Ok(json_response(StatusCode::OK, history::prompts(&prompts)))
+}
+
+fn prompt_events_doc() -> Operation {
+    Operation::new("promptEvents", "Streams the events of a prompt's log")
+        .description("A running prompt is followed live. `Last-Event-ID` takes precedence over `after`.")
+        .query("after", position_schema(), "The position of the last event that the client has.")
+        .header("Last-Event-ID", position_schema(), "The same, as an EventSource sends it.")
+        .response(200, StreamDoc::events::<EventWire<'_>>("The events after that position."))
+        .response(204, ResponseDoc::empty("The client has all events."))
+        .errors([invalid(), no_prompt(), overloaded(), storage()])
 }
 
 async fn prompt_events(

@@ -21,72 +21,36 @@ use crate::openapi::{Operation, ResponseDoc, Routes, invalid, overloaded, stoppi
 use crate::request_body::{DocumentsBody, JsonBody};
 
 pub(crate) fn routes() -> Routes {
-    let [page, page_size] = knowledge::page_schemas();
-    Routes::tagged("Knowledge")
-        .get(
-            "/api/documents",
-            documents,
-            Operation::new("documents", "Lists documents without their texts")
-                .query("page", page, "The number of the page, from 1.")
-                .query("pageSize", page_size, "Documents per page.")
-                .query("repoUrl", schema!({"type": "string"}), "Only documents of this repository or folder.")
-                .response(200, ResponseDoc::json::<DocumentsReply<'_>>("A page of documents."))
-                .errors([invalid(), storage()]),
-        )
-        .post(
-            "/api/documents/ingest",
-            ingest,
-            Operation::new("ingest", "Ingests documents")
-                .description(
-                    "The response comes once the documents are searchable, embeddings included. A document with the \
-                     same collection, `repoUrl` and `filePath` is replaced; unchanged chunks are not embedded again.",
-                )
-                .body::<IngestRequest>()
-                .response(
-                    200,
-                    ResponseDoc::json::<IngestReply<'_>>("The outcome, with the failed documents.")
-                        .link("document", "document", &[("id", "$response.body#/ingestedDocumentIds/0")])
-                        .link("remove", "removeDocument", &[("id", "$response.body#/ingestedDocumentIds/0")]),
-                )
-                .errors([invalid(), overloaded(), stopping(), storage()]),
-        )
-        .get(
-            "/api/documents/collections",
-            collections,
-            Operation::new("collections", "Lists the collections")
-                .response(200, ResponseDoc::json::<CollectionsReply<'_>>("The collections."))
-                .errors([storage()]),
-        )
-        .get(
-            "/api/documents/{id}",
-            document,
-            Operation::new("document", "Shows a document with its text")
-                .response(200, ResponseDoc::json::<DocumentReply<'_>>("The document."))
-                .errors([knowledge::document_not_found()])
-                .errors([storage()]),
-        )
-        .delete(
-            "/api/documents/{id}",
-            remove,
-            Operation::new("removeDocument", "Removes a document")
-                .response(204, ResponseDoc::empty("The document was removed."))
-                .errors([knowledge::document_not_found()])
-                .errors([storage()]),
-        )
-        .post(
-            "/api/query",
-            query,
-            Operation::new("query", "Retrieves passages without generating an answer")
-                .body::<QueryRequest>()
-                .response(200, ResponseDoc::json::<Vec<HitReply<'_>>>("The passages, best first."))
-                .errors([invalid(), storage()])
-                .errors([FailureKind::Retrieval, FailureKind::Overloaded].map(retrieval_error)),
-        )
+    let mut routes = Routes::tagged("Knowledge");
+    routes.get("/api/documents", documents, documents_doc());
+    routes.post("/api/documents/ingest", ingest, ingest_doc());
+    routes.get("/api/documents/collections", collections, collections_doc());
+    routes.get("/api/documents/{id}", document, document_doc());
+    routes.delete("/api/documents/{id}", remove, remove_doc());
+    routes.post("/api/query", query, query_doc());
+    routes
 }
 
 /// The error of a failed retrieval, for the description.
 fn retrieval_error(kind: FailureKind) -> ErrorReply {
     knowledge::search_failed(Failure::new(kind, failure_meaning(kind)))
+}
+
+fn ingest_doc() -> Operation {
+    Operation::new("ingest", "Ingests documents")
+        .description(
+            "The response comes once the documents are searchable, embeddings included. A document with \
+             the same collection, `repoUrl` and `filePath` is replaced; unchanged chunks are not embedded \
+             again.",
+        )
+        .body::<IngestRequest>()
+        .response(
+            200,
+            ResponseDoc::json::<IngestReply<'_>>("The outcome, with the failed documents.")
+                .link("document", "document", &[("id", "$response.body#/ingestedDocumentIds/0")])
+                .link("remove", "removeDocument", &[("id", "$response.body#/ingestedDocumentIds/0")]),
+        )
+        .errors([invalid(), overloaded(), stopping(), storage()])
 }
 
 async fn ingest(
@@ -100,6 +64,16 @@ async fn ingest(
     Ok(json_response(StatusCode::OK, knowledge::ingested(&ingested, began.elapsed())))
 }
 
+fn documents_doc() -> Operation {
+    let [page, page_size] = knowledge::page_schemas();
+    Operation::new("documents", "Lists documents without their texts")
+        .query("page", page, "The number of the page, from 1.")
+        .query("pageSize", page_size, "Documents per page.")
+        .query("repoUrl", schema!({"type": "string"}), "Only documents of this repository or folder.")
+        .response(200, ResponseDoc::json::<DocumentsReply<'_>>("A page of documents."))
+        .errors([invalid(), storage()])
+}
+
 async fn documents(State(app): State<AppState>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
     let value = |name| query_value(query.as_deref(), name);
     let page = knowledge::decode_page(value("page").as_deref(), value("pageSize").as_deref());
@@ -111,11 +85,25 @@ async fn documents(State(app): State<AppState>, RawQuery(query): RawQuery) -> Re
     Ok(json_response(StatusCode::OK, knowledge::documents(&documents, &page, total_count)))
 }
 
+fn document_doc() -> Operation {
+    Operation::new("document", "Shows a document with its text")
+        .response(200, ResponseDoc::json::<DocumentReply<'_>>("The document."))
+        .errors([knowledge::document_not_found()])
+        .errors([storage()])
+}
+
 async fn document(State(app): State<AppState>, id: PathId) -> Result<Response, ApiError> {
     let unknown = || ApiError::from(knowledge::document_not_found());
     let id: DocumentId = parse_id(id).ok_or_else(unknown)?;
     let found = app.catalog.document(&Principal::local(), id).await?;
     Ok(json_response(StatusCode::OK, knowledge::document(&found.ok_or_else(unknown)?)))
+}
+
+fn remove_doc() -> Operation {
+    Operation::new("removeDocument", "Removes a document")
+        .response(204, ResponseDoc::empty("The document was removed."))
+        .errors([knowledge::document_not_found()])
+        .errors([storage()])
 }
 
 async fn remove(State(app): State<AppState>, id: PathId) -> Result<StatusCode, ApiError> {
@@ -127,9 +115,23 @@ async fn remove(State(app): State<AppState>, id: PathId) -> Result<StatusCode, A
     }
 }
 
+fn collections_doc() -> Operation {
+    Operation::new("collections", "Lists the collections")
+        .response(200, ResponseDoc::json::<CollectionsReply<'_>>("The collections."))
+        .errors([storage()])
+}
+
 async fn collections(State(app): State<AppState>) -> Result<Response, ApiError> {
     let collections = app.catalog.collections(&Principal::local()).await?;
     Ok(json_response(StatusCode::OK, knowledge::collections(&collections)))
+}
+
+fn query_doc() -> Operation {
+    Operation::new("query", "Retrieves passages without generating an answer")
+        .body::<QueryRequest>()
+        .response(200, ResponseDoc::json::<Vec<HitReply<'_>>>("The passages, best first."))
+        .errors([invalid(), storage()])
+        .errors([FailureKind::Retrieval, FailureKind::Overloaded].map(retrieval_error))
 }
 
 async fn query(State(app): State<AppState>, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
@@ -163,7 +165,7 @@ async fn documents_of(
             if bytes > max_bytes {
                 return Err(Rejection::Invalid(format!(
                     "the whole texts of the documents found exceed {max_bytes} bytes (limits.ingest_body_bytes): \
-                     ask for fewer (k) or without includeFullText"
+             ask for fewer (k) or without includeFullText"
                 )));
             }
         }

@@ -17,29 +17,30 @@ use crate::app::AppState;
 use crate::openapi::{Operation, ResponseDoc, Routes, no_session, storage};
 
 pub(crate) fn routes() -> Routes {
-    Routes::tagged("Chat")
-        .get(
-            "/chat/stream/health",
-            health,
-            Operation::new("chatStreamHealth", "Checks whether new streams are accepted")
-                .response(200, ResponseDoc::json::<HealthReply>("They are accepted."))
-                .response(503, ResponseDoc::json::<HealthReply>("The server is stopping.")),
-        )
-        .get(
-            "/chat/stream/{session_id}",
-            session,
-            Operation::new("streamingSession", "Shows the running stream of a session")
-                .response(200, ResponseDoc::json::<StreamingSessionReply<'_>>("The state of the stream."))
-                .errors(chat::session_in_path(None).err())
-                .errors([staged::no_running_stream()])
-                .errors([no_session(), storage()]),
-        )
+    let mut routes = Routes::tagged("Chat");
+    routes.get("/chat/stream/health", health, health_doc());
+    routes.get("/chat/stream/{session_id}", session, session_doc());
+    routes
+}
+
+fn health_doc() -> Operation {
+    Operation::new("chatStreamHealth", "Checks whether new streams are accepted")
+        .response(200, ResponseDoc::json::<HealthReply>("They are accepted."))
+        .response(503, ResponseDoc::json::<HealthReply>("The server is stopping."))
 }
 
 async fn health(State(app): State<AppState>) -> Response {
     let takes_prompts = !app.engine.is_stopping();
     let status = if takes_prompts { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     json_response(status, staged::health(takes_prompts))
+}
+
+fn session_doc() -> Operation {
+    Operation::new("streamingSession", "Shows the running stream of a session")
+        .response(200, ResponseDoc::json::<StreamingSessionReply<'_>>("The state of the stream."))
+        .errors(chat::session_in_path(None).err())
+        .errors([staged::no_running_stream()])
+        .errors([no_session(), storage()])
 }
 
 /// The state of a session's running stream, folded from its log so far.

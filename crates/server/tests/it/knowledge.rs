@@ -1,15 +1,15 @@
-//! The knowledge base: documents in, documents listed, passages out.
+//! The knowledge base: ingest, documents, queries.
 
 mod documents;
 mod filters;
 mod ingest;
+mod ingest_tasks;
 mod query;
-mod running;
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Call};
-use crate::world::World;
+use crate::support::http::{Request, Response};
+use crate::support::test_server::TestServer;
 
 const INGEST: &str = "/api/documents/ingest";
 const DOCUMENTS: &str = "/api/documents";
@@ -20,12 +20,12 @@ fn document(path: &str, text: &str) -> Value {
     json!({"repoUrl": "https://git.example/wiki", "filePath": path, "text": text})
 }
 
-impl World {
-    async fn try_ingest(&self, body: &Value) -> Answer {
-        self.call(Call::post_json(INGEST, body)).await
+impl TestServer {
+    async fn try_ingest(&self, body: &Value) -> Response {
+        self.call(Request::post_json(INGEST, body)).await
     }
 
-    /// Takes documents in, and tells their ids.
+    /// Ingests documents and returns their ids.
     async fn ingest(&self, documents: &[Value]) -> Vec<String> {
         let reply = self.try_ingest(&json!({"documents": documents})).await.json(200).await;
         assert_eq!(reply["failureCount"], 0, "{reply}");
@@ -33,8 +33,8 @@ impl World {
         ids.iter().map(|id| id.as_str().expect("an id is text").to_owned()).collect()
     }
 
-    async fn try_query(&self, body: &Value) -> Answer {
-        self.call(Call::post_json(QUERY, body)).await
+    async fn try_query(&self, body: &Value) -> Response {
+        self.call(Request::post_json(QUERY, body)).await
     }
 
     /// The passages of a query.
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// The paths of what a query finds, in the order of their names.
+    /// The sorted paths of the documents that a query finds.
     async fn paths(&self, body: &Value) -> Vec<String> {
         let hits = self.query(body).await;
         let mut paths: Vec<_> =

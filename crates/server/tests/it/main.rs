@@ -1,45 +1,10 @@
-//! The contract of the generation dialect, the chat dialects and the knowledge base, over real sockets: the general rules
-//! and every call but sockets.
+//! The HTTP contract, over real sockets and the durable store: one module for each endpoint group.
 
-mod agreement;
-mod bad_input;
-mod cancel;
 mod chat;
-mod chat_door;
-mod chat_failures;
-mod chat_filters;
-mod chat_leaving;
-mod chat_sessions;
-mod chat_validation;
-mod client;
-mod connections;
-mod contracts;
-mod conversations;
-mod delta_checks;
-mod deltas;
-mod described;
-mod dice;
-mod door;
-mod encodings;
-mod failures;
-mod harness;
-mod health;
+mod dialect_parity;
+mod generation;
 mod history;
-mod idempotency;
 mod knowledge;
-mod leaving;
-mod limits;
-mod metrics;
-mod openapi;
-mod passages;
-mod prompts;
-mod providers_in_order;
-mod rate;
-mod resume;
-mod selection;
-mod sessions;
-mod staged;
-mod stopping;
-mod streams;
-mod talk;
-mod world;
+mod operations;
+mod support;
+mod wire_formats;
