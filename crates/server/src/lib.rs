@@ -5,8 +5,8 @@
 //! 1. `connections` accepts sockets up to a bound and closes those whose client is idle, sends its request
 //!    head too slowly, or does not read its response.
 //! 2. `middleware` assigns the trace id, enforces the rate limit, answers CORS, refuses foreign host names on
-//!    a loopback address, and turns a panic into an error. It also renders every error in the words of its
-//!    dialect.
+//!    a loopback address, and turns a panic into an error. It also renders every error in the format of
+//!    its dialect.
 //! 3. `routes` has a file for each endpoint group: its paths, their OpenAPI description, and their handlers.
 //! 4. `request_body` reads a bounded body; the `dialects` crate decodes it, the `engine` crate runs the
 //!    prompt.

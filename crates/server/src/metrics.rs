@@ -70,19 +70,17 @@ fn models(page: &mut Page, totals: &EngineMetrics) {
     };
     histograms(
         "gen_ai_server_time_to_first_token_seconds",
-        "Time from a prompt's admission to the first token of its answer.",
+        "Time from a prompt to the first token of its answer.",
         |totals| &totals.first_token,
     );
     histograms(
         "gen_ai_server_time_per_output_token_seconds",
-        "Mean time between two tokens of an answer.",
+        "Time between consecutive tokens, averaged over the answer.",
         |totals| &totals.inter_token,
     );
-    histograms(
-        "gen_ai_server_request_duration_seconds",
-        "Time from a prompt's admission to its end.",
-        |totals| &totals.request,
-    );
+    histograms("gen_ai_server_request_duration_seconds", "Time from a prompt to its end.", |totals| {
+        &totals.request
+    });
     let (mut tokens, mut speeds) = (BTreeMap::<_, u64>::new(), BTreeMap::new());
     for ((provider, _), totals) in &totals.models {
         *tokens.entry(&**provider).or_default() += totals.tokens;
@@ -145,15 +143,19 @@ async fn sessions(page: &mut Page, totals: &EngineMetrics, app: &AppState) {
         Ok(Err(reason)) => warn!(%reason, "cannot count the active sessions"),
         Err(_) => warn!("cannot count the active sessions: storage does not respond"),
     }
-    page.family("wellspring_session_tokens", Kind::Histogram, "Generated tokens of an ended session.");
+    page.family(
+        "wellspring_session_tokens",
+        Kind::Histogram,
+        "Generated tokens of a session that has ended or expired.",
+    );
     page.histogram(&[], &totals.session_tokens, Unit::Whole);
 }
 
 /// Health and circuit breaker of each provider. One whose health was never checked has no sample.
-fn providers(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
+fn providers(page: &mut Page, statuses: &BTreeMap<String, ProviderStatus>) {
     page.family("wellspring_provider_up", Kind::Gauge, "Whether a provider is healthy: 1 or 0.");
-    for (provider, standing) in standings {
-        if let Some(health) = &standing.health {
+    for (provider, status) in statuses {
+        if let Some(health) = &status.health {
             page.sample(&[("provider", provider)], u8::from(health.is_ok()));
         }
     }
@@ -162,11 +164,11 @@ fn providers(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
         Kind::Gauge,
         "Whether a provider's circuit breaker is open: 1 or 0.",
     );
-    for (provider, standing) in standings {
-        page.sample(&[("provider", provider)], u8::from(standing.breaker_open));
+    for (provider, status) in statuses {
+        page.sample(&[("provider", provider)], u8::from(status.breaker_open));
     }
-    kept_passages(page, standings);
-    reading_ahead(page, standings);
+    kept_passages(page, statuses);
+    reading_ahead(page, statuses);
 }
 
 /// What models keep of the passages that they have read, and how often that helped.

@@ -164,8 +164,8 @@ async fn documents_of(
             bytes += documents.get(&id).map_or(0, |document: &Document| document.text.len());
             if bytes > max_bytes {
                 return Err(Rejection::Invalid(format!(
-                    "the whole texts of the documents found exceed {max_bytes} bytes (limits.ingest_body_bytes): \
-             ask for fewer (k) or without includeFullText"
+                    "the whole texts of the documents found exceed {max_bytes} bytes \
+                     (limits.ingest_body_bytes): ask for fewer (k) or without includeFullText"
                 )));
             }
         }
