@@ -118,7 +118,7 @@ pub enum Stage {
     Began(StageName),
     /// The stage ended.
     Ended {
-        /// PromptFilter one.
+        /// Which stage.
         name: StageName,
         /// Number of chunks it returned.
         count: usize,
