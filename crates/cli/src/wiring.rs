@@ -42,13 +42,13 @@ pub(crate) enum WiringError {
     OwnerOrder(#[from] InvalidOwnerPattern),
 }
 
-/// How long a process lasts.
+/// How long a process runs, which decides whether work can be postponed until it is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lasts {
-    /// One command: nothing can be postponed.
-    Briefly,
-    /// A server, which has idle time.
-    Long,
+pub(crate) enum ProcessLifetime {
+    /// Until the command is done.
+    OneCommand,
+    /// Until it is stopped.
+    Server,
 }
 
 /// A server, wired.
@@ -64,13 +64,16 @@ pub(crate) struct WiredServer {
 }
 
 /// Wires a server, or a command that answers in its place.
-pub(crate) async fn server(settings: &Settings, lasts: Lasts) -> Result<WiredServer, WiringError> {
+pub(crate) async fn server(
+    settings: &Settings,
+    lifetime: ProcessLifetime,
+) -> Result<WiredServer, WiringError> {
     // The history comes first, since it takes the folder's lock: a second server fails with that message.
     let history = history(settings)?;
     let knowledge = KnowledgeBase::open(settings)?;
     let search = knowledge.open_index(settings).await?;
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(search.follower.clone())));
-    let WiredProviders { providers, watched, caching } = wire_providers(settings, lasts)?;
+    let WiredProviders { providers, watched, caching } = wire_providers(settings, lifetime)?;
     let caching = caching.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
     let warmups = caching.map(|model| knowledge.warmup(model)).collect();
     let parts = ServerParts {

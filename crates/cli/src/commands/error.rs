@@ -10,6 +10,7 @@ use super::server_client::ServerError;
 use crate::logging::LoggingError;
 use crate::running_server::RunningServer;
 use crate::settings::SettingsError;
+use crate::warmup::WarmupError;
 use crate::wiring::WiringError;
 
 /// Why a command failed.
@@ -36,6 +37,9 @@ pub(crate) enum CommandError {
     /// A server runs on the data folder, and the command needs it for itself.
     #[error("{0} uses this data folder: stop it first")]
     ServerRuns(RunningServer),
+    /// A prefix cache could not be warmed up.
+    #[error("{provider}: {source}")]
+    Warmup { provider: String, source: WarmupError },
     /// The engine refused the prompt.
     #[error(transparent)]
     Rejected(#[from] Rejection),
@@ -54,7 +58,7 @@ pub(crate) enum CommandError {
     Stdout(#[source] io::Error),
     /// An error of another crate that no caller branches on.
     #[error(transparent)]
-    Other(#[from] Box<dyn Error>),
+    Other(Box<dyn Error>),
 }
 
 impl CommandError {

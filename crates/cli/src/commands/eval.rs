@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::retrieval::{Fusion, HybridRetriever};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ingest::chunk::{ChunkBudget, ChunkStrategy};
 
 use super::{CommandError, ConfigFlag, print};
@@ -41,26 +41,13 @@ pub(super) struct Eval {
     parts: bool,
     /// Which questions: dev takes dev_queries.jsonl and dev_qrels.tsv
     #[arg(long, value_enum, default_value_t)]
-    split: SplitFlag,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum SplitFlag {
-    /// The questions that are reported
-    #[default]
-    Test,
-    /// The questions for choosing settings
-    Dev,
+    split: Split,
 }
 
 /// Measures, and prints the report.
 pub(super) fn run(eval: &Eval, environment: &Environment) -> Result<(), CommandError> {
     let settings = eval.config.settings(environment)?;
-    let split = match eval.split {
-        SplitFlag::Test => Split::Test,
-        SplitFlag::Dev => Split::Dev,
-    };
-    let collection = Collection::read(&eval.folder, split)?;
+    let collection = Collection::read(&eval.folder, eval.split)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(measure(&settings, &collection, eval.parts))?;
     print(&if eval.json { report.json() } else { report.table() })

@@ -66,7 +66,7 @@ pub(super) fn run(models: &Models, environment: &Environment) -> Result<(), Comm
     match models {
         Models::List(list) => self::list(list, &settings),
         Models::Pull(pull) => self::pull(pull, &settings, environment),
-        Models::Warm(warm) => Ok(warm::run(warm, &settings, environment)?),
+        Models::Warm(warm) => warm::run(warm, &settings, environment),
     }
 }
 

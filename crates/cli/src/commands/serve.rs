@@ -20,7 +20,7 @@ use super::{CommandError, ConfigFlag, print};
 use crate::running_server::ServerFile;
 use crate::service_manager::ServiceManager;
 use crate::settings::{self, AuthMode, Environment, Flags, Network, Settings, SettingsSources};
-use crate::wiring::Lasts;
+use crate::wiring::ProcessLifetime;
 use crate::{logging, malloc_trim, open_file_limit, wiring};
 
 /// How long blocking work may go on after the server has stopped.
@@ -69,7 +69,7 @@ async fn run_server(settings: &Settings, manager: ServiceManager) -> Result<(), 
         let advice = bind_advice(error.kind());
         CommandError::Usage(format!("server.bind: cannot listen on {bind}: {error}; {advice}"))
     })?;
-    let wired = wiring::server(settings, Lasts::Long).await?;
+    let wired = wiring::server(settings, ProcessLifetime::Server).await?;
     warn_if_open(settings);
     // Installed before the address is printed, so that a client that waits for it can stop the server.
     let stop = stop_signals(manager.clone())?;

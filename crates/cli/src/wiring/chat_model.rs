@@ -6,7 +6,7 @@ use domain::ModelId;
 use models::chat::{LlamaProvider, ModelFile, PrefixCacheLimits};
 use models::files::ModelStore;
 
-use super::Lasts;
+use super::ProcessLifetime;
 use crate::settings::{EmbeddedModel, ProviderSettings, Reading, Settings};
 
 /// The model, which loads in the background.
@@ -14,12 +14,15 @@ pub(crate) fn chat_model(
     name: &str,
     own: &ProviderSettings,
     settings: &Settings,
-    lasts: Lasts,
+    lifetime: ProcessLifetime,
 ) -> LlamaProvider {
     let prefix_cache = PrefixCacheLimits {
         memory_bytes: settings.models.prefix_cache_memory_bytes / 2,
         disk_bytes: settings.models.prefix_cache_disk_bytes,
-        pending: if lasts == Lasts::Long { PrefixCacheLimits::default().pending } else { 0 },
+        pending: match lifetime {
+            ProcessLifetime::OneCommand => 0,
+            ProcessLifetime::Server => PrefixCacheLimits::default().pending,
+        },
     };
     let limits = models::chat::Limits {
         window: own.context_window,

@@ -12,7 +12,7 @@ use engine::Providers;
 use models::chat::LlamaProvider;
 
 use super::chat_model::chat_model;
-use super::{Lasts, WiringError};
+use super::{ProcessLifetime, WiringError};
 use crate::settings::{ProviderKind, ProviderSettings, Reading, Settings};
 
 pub(super) struct WiredProviders {
@@ -23,13 +23,16 @@ pub(super) struct WiredProviders {
     pub(super) caching: Vec<Arc<LlamaProvider>>,
 }
 
-pub(super) fn wire_providers(settings: &Settings, lasts: Lasts) -> Result<WiredProviders, WiringError> {
+pub(super) fn wire_providers(
+    settings: &Settings,
+    lifetime: ProcessLifetime,
+) -> Result<WiredProviders, WiringError> {
     let mut named: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     let (mut watched, mut caching) = (Vec::new(), Vec::new());
     for (name, own) in &settings.providers {
         let provider: Arc<dyn Provider> = match own.kind {
             ProviderKind::Embedded => {
-                let model = Arc::new(chat_model(name, own, settings, lasts));
+                let model = Arc::new(chat_model(name, own, settings, lifetime));
                 caching.extend((own.reading == Some(Reading::Kept)).then(|| model.clone()));
                 model
             }

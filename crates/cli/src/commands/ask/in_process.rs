@@ -11,7 +11,7 @@ use engine::{Engine, Reader};
 use super::{AnswerStream, Ask, Backend};
 use crate::commands::CommandError;
 use crate::settings::Settings;
-use crate::wiring::{self, Lasts, WiredServer};
+use crate::wiring::{self, ProcessLifetime, WiredServer};
 
 pub(super) struct InProcess {
     wired: WiredServer,
@@ -26,7 +26,7 @@ pub(super) struct InProcessStream {
 impl InProcess {
     /// Opens the data folder, and waits until the index has caught up with the catalog.
     pub(super) async fn open(settings: &Settings) -> Result<Self, CommandError> {
-        let wired = wiring::server(settings, Lasts::Briefly).await?;
+        let wired = wiring::server(settings, ProcessLifetime::OneCommand).await?;
         wired.follower.wait_until_searchable().await?;
         Ok(Self { wired })
     }

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use domain::{DocumentId, DocumentLocation};
 use retrieval::ranking_metrics::Judgements;
 use serde::Deserialize;
@@ -49,11 +50,12 @@ pub(super) struct Question {
 }
 
 /// Which questions of a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Split {
-    /// `queries.jsonl` and `qrels.tsv`.
+    /// The questions that are reported
+    #[default]
     Test,
-    /// `dev_queries.jsonl` and `dev_qrels.tsv`.
+    /// The questions for choosing settings
     Dev,
 }
 

@@ -1,6 +1,5 @@
-//! `wellspring models warm`: fills the prefix cache with passages before anyone asks about them.
+//! `wellspring models warm`: fills the prefix cache with passages before prompts need them.
 
-use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +9,13 @@ use domain::{Provider, WarmupProgress};
 use models::chat::LlamaProvider;
 use tokio::runtime::Runtime;
 
-use super::super::ConfigFlag;
 use super::super::ingest::duration;
+use super::super::{CommandError, ConfigFlag};
 use super::progress::size;
 use crate::logging;
 use crate::settings::{Environment, Reading, Settings, StorageKind};
 use crate::warmup::WarmupPass;
-use crate::wiring::{KnowledgeBase, Lasts, chat_model};
+use crate::wiring::{KnowledgeBase, ProcessLifetime, chat_model};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -32,23 +31,23 @@ pub(in crate::commands) struct Warm {
 }
 
 /// Warms the prefix cache of every provider that has one.
-pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -> Result<(), CommandError> {
     logging::start_quietly(environment)?;
     if settings.storage.kind == StorageKind::Memory {
-        return Err("storage.kind is \"memory\": there are no documents outside of a server".into());
+        return Err(CommandError::NothingStored(": there are no documents outside of a server"));
     }
     let caching = settings.providers.iter().filter(|(_, own)| own.reading == Some(Reading::Kept));
     let caching: Vec<_> = caching.collect();
     if caching.is_empty() {
-        return Err(
+        return Err(CommandError::Usage(
             "no provider of the settings has a prefix cache: set kind = \"embedded\" and reading = \"kept\""
-                .into(),
-        );
+                .to_owned(),
+        ));
     }
     let knowledge = KnowledgeBase::open(settings)?;
     let runtime = Runtime::new()?;
     for (name, own) in caching {
-        let model = Arc::new(chat_model(name, own, settings, Lasts::Briefly));
+        let model = Arc::new(chat_model(name, own, settings, ProcessLifetime::OneCommand));
         runtime.block_on(warm_up(name, &knowledge, model, warm.collection.as_deref()))?;
     }
     Ok(())
@@ -59,7 +58,7 @@ async fn warm_up(
     knowledge: &KnowledgeBase,
     model: Arc<LlamaProvider>,
     collection: Option<&str>,
-) -> Result<(), String> {
+) -> Result<(), CommandError> {
     let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
     let report = |progress: &WarmupProgress| {
         if is_terminal {
@@ -72,10 +71,12 @@ async fn warm_up(
     if is_terminal {
         eprint!("\r\x1b[K");
     }
-    let WarmupPass { progress, too_long, .. } = pass.map_err(|error| format!("{name}: {error}"))?;
+    let WarmupPass { progress, too_long, .. } =
+        pass.map_err(|source| CommandError::Warmup { provider: name.to_owned(), source })?;
     let WarmupProgress { done, total, prefilled, .. } = progress;
     if let (0, Some(collection)) = (total, collection) {
-        return Err(format!("there are no documents in the collection \"{collection}\""));
+        let message = format!("there are no documents in the collection \"{collection}\"");
+        return Err(CommandError::Usage(message));
     }
     let bytes = size(model.status().prefix_cache.unwrap_or_default().disk_bytes);
     let took = duration(began.elapsed());

@@ -307,3 +307,21 @@ fn help_of_models_pull() {
         and never installed. Wherever it comes from, it must have the right hash.
     ");
 }
+
+#[test]
+fn help_of_models_warm() {
+    assert_snapshot!(printed("models warm --help"), @r"
+        Fills the prefix cache with the passages of the knowledge base, so that answers from them begin sooner
+
+        Usage: wellspring models warm [OPTIONS]
+
+        Options:
+              --config <FILE>      The settings file [default: wellspring/wellspring.toml in the XDG config directory, if it exists]
+              --collection <NAME>  Only the documents of this collection
+          -h, --help               Print help
+
+        It computes the KV state of every passage and stores it in the prefix cache, up to models.prefix_cache_disk_bytes. A
+        server does the same while it is idle (models.read_ahead). It may run beside a server, and may be interrupted: what was
+        computed by then stays.
+    ");
+}
