@@ -1,5 +1,6 @@
 //! Health replies, for orchestrators and operators.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -75,9 +76,9 @@ struct PrefixCacheWire {
 #[schemars(inline)]
 struct WarmupWire<'a> {
     state: WarmupStateWire,
-    /// Why no passage is prefilled now
+    /// The progress, or why no passage is prefilled now
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
+    message: Option<Cow<'a, str>>,
     /// Passages examined so far
     passages: u64,
     /// Passages that had to be prefilled; the others were cached already, or cannot be cached
@@ -177,12 +178,13 @@ fn prefix_cache(stats: PrefixCacheStats) -> PrefixCacheWire {
 
 fn warmup(progress: &WarmupProgress) -> WarmupWire<'_> {
     let WarmupProgress { done, total, prefilled, paused } = progress;
-    let state = match paused {
-        _ if done >= total => WarmupStateWire::Done,
-        Some(_) => WarmupStateWire::Waiting,
-        None => WarmupStateWire::Reading,
+    let paused = paused.as_deref().map(Cow::from);
+    let (state, message) = match paused {
+        paused if done >= total => (WarmupStateWire::Done, paused),
+        None => (WarmupStateWire::Reading, Some(format!("{done} of {total} passages prefilled").into())),
+        paused => (WarmupStateWire::Waiting, paused),
     };
-    WarmupWire { state, message: paused.as_deref(), passages: *done, read: *prefilled }
+    WarmupWire { state, message, passages: *done, read: *prefilled }
 }
 
 /// The reply to `GET /health`.

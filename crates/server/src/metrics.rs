@@ -167,49 +167,70 @@ fn providers(page: &mut Page, statuses: &BTreeMap<String, ProviderStatus>) {
     for (provider, status) in statuses {
         page.sample(&[("provider", provider)], u8::from(status.breaker_open));
     }
-    kept_passages(page, statuses);
-    reading_ahead(page, statuses);
+    prefix_caches(page, statuses);
+    warmups(page, statuses);
 }
 
-/// What models keep of the passages that they have read, and how often that helped.
-fn kept_passages(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
-    let kept =
-        || standings.iter().filter_map(|(provider, standing)| Some((&**provider, standing.prefix_cache?)));
-    page.family(
-        "wellspring_kept_passages_total",
-        Kind::Counter,
-        "Pieces of prompts that were kept from an earlier one, or were not.",
-    );
-    for (provider, kept) in kept() {
-        page.sample(&[("provider", provider), ("outcome", "hit")], kept.hits);
-        page.sample(&[("provider", provider), ("outcome", "miss")], kept.misses);
+/// The prefix cache of each provider that has one, under the current names and under those of the last release.
+fn prefix_caches(page: &mut Page, statuses: &BTreeMap<String, ProviderStatus>) {
+    let caches = || {
+        let cached = |(provider, status): (_, &ProviderStatus)| Some((provider, status.prefix_cache?));
+        statuses.iter().filter_map(cached)
+    };
+    let lookups = "Prefixes and passages that prompts looked up in the prefix cache, by outcome.";
+    for (name, help) in [
+        ("wellspring_prefix_cache_lookups_total", lookups),
+        ("wellspring_kept_passages_total", "Alias of wellspring_prefix_cache_lookups_total for one release."),
+    ] {
+        page.family(name, Kind::Counter, help);
+        for (provider, stats) in caches() {
+            page.sample(&[("provider", provider), ("outcome", "hit")], stats.hits);
+            page.sample(&[("provider", provider), ("outcome", "miss")], stats.misses);
+        }
     }
-    page.family("wellspring_kept_bytes", Kind::Gauge, "What is kept of passages that were read.");
-    for (provider, kept) in kept() {
-        page.sample(&[("provider", provider), ("place", "memory")], kept.memory_bytes);
-        page.sample(&[("provider", provider), ("place", "disk")], kept.disk_bytes);
+    for (name, help) in [
+        ("wellspring_prefix_cache_bytes", "Bytes of the prefix cache."),
+        ("wellspring_kept_bytes", "Alias of wellspring_prefix_cache_bytes for one release."),
+    ] {
+        page.family(name, Kind::Gauge, help);
+        for (provider, stats) in caches() {
+            page.sample(&[("provider", provider), ("place", "memory")], stats.memory_bytes);
+            page.sample(&[("provider", provider), ("place", "disk")], stats.disk_bytes);
+        }
     }
+    let pending = "Passages queued for background prefill because a prompt lacked them.";
+    for (name, help) in [
+        ("wellspring_prefix_cache_pending", pending),
+        ("wellspring_kept_passages_unread", "Alias of wellspring_prefix_cache_pending for one release."),
+    ] {
+        page.family(name, Kind::Gauge, help);
+        caches().for_each(|(provider, stats)| page.sample(&[("provider", provider)], stats.pending));
+    }
+}
+
+/// The progress of each provider's warm-up.
+fn warmups(page: &mut Page, statuses: &BTreeMap<String, ProviderStatus>) {
+    let warmups: Vec<_> = statuses
+        .iter()
+        .filter_map(|(provider, status)| Some((&**provider, status.warmup.as_ref()?)))
+        .collect();
     page.family(
-        "wellspring_kept_passages_unread",
+        "wellspring_warmup_passages",
         Kind::Gauge,
-        "Pieces of prompts that are being read by themselves, or wait until there is time for it.",
+        "Passages of the catalog that the warm-up of the prefix cache has examined, and all of them.",
     );
-    for (provider, kept) in kept() {
-        page.sample(&[("provider", provider)], kept.pending);
+    for (provider, warmup) in &warmups {
+        page.sample(&[("provider", provider), ("state", "done")], warmup.done);
+        page.sample(&[("provider", provider), ("state", "total")], warmup.total);
     }
-}
-
-/// Which of its states reading ahead is in: 1 for that one, 0 for the others.
-fn reading_ahead(page: &mut Page, standings: &BTreeMap<String, ProviderStatus>) {
     page.family(
         "wellspring_reading_ahead",
         Kind::Gauge,
-        "Whether passages are read ahead of any question, by the state of that.",
+        "Alias of wellspring_warmup_passages for one release, as states: 1 or 0.",
     );
-    for (provider, standing) in standings {
-        let Some(ahead) = &standing.warmup else { continue };
-        let now = match &ahead.paused {
-            _ if ahead.done >= ahead.total => "done",
+    for (provider, warmup) in &warmups {
+        let now = match &warmup.paused {
+            _ if warmup.done >= warmup.total => "done",
             Some(_) => "waiting",
             None => "reading",
         };
