@@ -239,7 +239,14 @@ impl Provider for LlamaProvider {
 
     fn stream(&self, request: Arc<Request>) -> ModelStream {
         let Ok(queue_slot) = self.queue_slots.clone().try_acquire_owned() else {
-            return stream::iter([Err(self.limits.overloaded())]).boxed();
+            let Limits { answers, waiting, .. } = self.limits;
+            let message = format!(
+                "the model writes {answers} answers at once, and {waiting} more prompts wait for it \
+                 (limits.model_queue): ask again later"
+            );
+            let mut failure = Failure::new(FailureKind::Overloaded, message);
+            failure.retry_after = Some(Duration::from_secs(5));
+            return stream::iter([Err(failure)]).boxed();
         };
         let started = stream::iter([Ok(ModelEvent::Started(self.model()))]);
         let (load_state, jobs) = (self.load_state.clone(), self.jobs.clone());
@@ -313,19 +320,6 @@ impl Drop for LlamaProvider {
 impl fmt::Debug for LlamaProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LlamaProvider").field("model", &self.model).finish_non_exhaustive()
-    }
-}
-
-impl Limits {
-    fn overloaded(&self) -> Failure {
-        let Self { answers, waiting, .. } = self;
-        let message = format!(
-            "the model writes {answers} answers at once, and {waiting} more prompts wait for it \
-             (limits.model_queue): ask again later"
-        );
-        let mut failure = Failure::new(FailureKind::Overloaded, message);
-        failure.retry_after = Some(Duration::from_secs(5));
-        failure
     }
 }
 

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs::{self, DirEntry};
+use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -355,11 +354,7 @@ async fn until(is_so: impl Fn() -> bool) {
 
 /// How many states are in files.
 fn states(home: &Home) -> usize {
-    fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
-        fs::read_dir(folder).into_iter().flatten().flatten()
-    }
-    let folders = entries(&home.path("models/cache/prefixes"));
-    let files = folders.flat_map(|folder| entries(&folder.path()));
+    let files = fs::read_dir(home.path("models/cache/prefixes")).into_iter().flatten().flatten();
     files.filter(|file| file.path().extension() == Some("kv".as_ref())).count()
 }
 

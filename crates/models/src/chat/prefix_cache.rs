@@ -277,8 +277,9 @@ impl PrefixCache {
 
     /// Stores the states of a computed passage and of its prefix.
     fn finish(&mut self, context: &mut Context, prefill: &Prefill, reply: Option<WarmReply>) {
-        let state = context.export(self.sequence).and_then(|exported| self.layout.parse(&exported));
         let (prefix, end) = (prefill.prefix, prefill.tokens.len());
+        let state = context.export(self.sequence).and_then(|exported| self.layout.parse(&exported));
+        let state = state.filter(|state| state.tokens == end);
         for (key, range) in [(prefill.prefix_key, 0..prefix), (prefill.key, prefix..end)] {
             if self.store.contains(key) {
                 // A passage does not evict its own prefix.
@@ -287,6 +288,8 @@ impl PrefixCache {
                 self.store.put(key, self.layout.slice(state, range));
             }
         }
+        // What is left in the context slows down attention for every other sequence.
+        self.truncate(context, prefix);
         self.reply(prefill, reply);
     }
 

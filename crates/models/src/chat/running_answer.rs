@@ -26,15 +26,10 @@ pub(super) struct RunningAnswer {
     sink: AnswerSink,
     sampler: Sampler,
     decoder: Utf8Decoder,
-    counts: TokenCounts,
+    prompt_tokens: usize,
+    cached_tokens: usize,
+    tokens: usize,
     max_tokens: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct TokenCounts {
-    input: usize,
-    cached: usize,
-    output: usize,
 }
 
 impl AnswerSink {
@@ -76,13 +71,13 @@ impl AnswerSink {
 
 impl RunningAnswer {
     pub(super) fn new(sink: AnswerSink, sampler: Sampler, max_tokens: usize) -> Self {
-        let (decoder, counts) = (Utf8Decoder::default(), TokenCounts::default());
-        Self { sink, sampler, decoder, counts, max_tokens }
+        let decoder = Utf8Decoder::default();
+        Self { sink, sampler, decoder, prompt_tokens: 0, cached_tokens: 0, tokens: 0, max_tokens }
     }
 
     /// Sets the tokens of its prompt, and how many of them were cached.
-    pub(super) fn count_prompt(&mut self, input: usize, cached: usize) {
-        self.counts = TokenCounts { input, cached, output: 0 };
+    pub(super) fn count_prompt(&mut self, tokens: usize, cached: usize) {
+        (self.prompt_tokens, self.cached_tokens) = (tokens, cached);
     }
 
     pub(super) fn sink(&self) -> &AnswerSink {
@@ -95,7 +90,7 @@ impl RunningAnswer {
 
     /// Whether the first token is still to come.
     pub(super) fn is_empty(&self) -> bool {
-        self.counts.output == 0
+        self.tokens == 0
     }
 
     /// Samples the next token from the logits and sends its text. None once the answer has ended.
@@ -109,12 +104,12 @@ impl RunningAnswer {
             self.finish(FinishReason::Stop);
             return None;
         }
-        self.counts.output += 1;
+        self.tokens += 1;
         let text = self.decoder.push(&vocabulary.bytes(token));
         if !text.is_empty() {
             self.sink.send(Ok(ModelEvent::Text(Text::from(text.as_str()))));
         }
-        if self.counts.output >= self.max_tokens {
+        if self.tokens >= self.max_tokens {
             self.finish(FinishReason::Length);
             return None;
         }
@@ -122,8 +117,8 @@ impl RunningAnswer {
     }
 
     fn finish(&mut self, reason: FinishReason) {
-        let TokenCounts { input, cached, output } = self.counts;
-        let [input, cached, output] = [input, cached, output].map(|count| u64::try_from(count).ok());
+        let counts = [self.prompt_tokens, self.cached_tokens, self.tokens];
+        let [input, cached, output] = counts.map(|count| u64::try_from(count).ok());
         self.sink.send(Ok(ModelEvent::Usage(Usage { input, output, cached })));
         self.sink.end(Ok(ModelEvent::Finish(reason)));
     }
