@@ -9,9 +9,13 @@
 //! - `warmup`: fills the prefix cache of models in this process while no prompt runs.
 //! - `running_server`: `server.json` in the data folder, by which commands find the server.
 //! - `service_manager`, `open_file_limit`, `malloc_trim`, `logging`: the server among other processes.
+//! - `stderr`: progress and notes.
 //!
 //! Invariants: only this crate reads the environment. A command beside a running server never opens the index, which the
 //! server has locked: it goes through the server, or writes the catalog only, which the server follows.
+
+#[macro_use]
+mod stderr;
 
 mod commands;
 mod logging;
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
     match commands::run(arguments, &environment()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("wellspring: {error}");
+            statusln!("wellspring: {error}");
             ExitCode::FAILURE
         }
     }

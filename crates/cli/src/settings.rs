@@ -136,13 +136,13 @@ impl Settings {
 
 impl SettingsTables {
     fn resolve(self, validator: &mut Validator<'_>) -> Settings {
-        let in_an_order = self.generation.named_providers();
+        let used_providers = self.generation.named_providers();
         let default_data_dir = directories::data(validator.environment);
         Settings {
             data_dir: validator.folder("data_dir", self.data_dir, default_data_dir),
             server: self.server.resolve(validator),
             generation: self.generation.resolve(validator, &self.providers),
-            providers: providers::resolve(validator, self.providers, &in_an_order),
+            providers: providers::resolve(validator, self.providers, &used_providers),
             breaker: self.breaker.resolve(validator),
             models: self.models.resolve(validator),
             embedding: self.embedding.resolve(validator),

@@ -138,14 +138,14 @@ fn pull(pull: &Pull, settings: &Settings, environment: &Environment) -> Result<(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wanted = wanted(pull, settings)?;
     if wanted.is_empty() && !pull.quiet {
-        eprintln!("the settings use no model whose files can be pulled; name one, or pass --all");
+        statusln!("the settings use no model whose files can be pulled; name one, or pass --all");
     }
     for model in wanted {
         let mut line = PullProgressLine::new(model);
         let pulled = runtime.block_on(files.pull(model, &source, &mut |progress| line.update(progress)));
         line.clear();
         if pulled.map_err(CommandError::other)? == 0 && !pull.quiet {
-            eprintln!("{}: nothing to do, it is complete in {}", model.name, files.path(model).display());
+            statusln!("{}: nothing to do, it is complete in {}", model.name, files.path(model).display());
         }
     }
     Ok(())

@@ -45,7 +45,7 @@ async fn rebuild(settings: &Settings) -> Result<(), CommandError> {
     let search = knowledge.rebuild_index(settings)?;
     search.caught_up().await?;
     search.follower.stop().await;
-    eprintln!("{embedded} chunks embedded, the index rebuilt, in {}", duration(began.elapsed()));
+    statusln!("{embedded} chunks embedded, the index rebuilt, in {}", duration(began.elapsed()));
     Ok(())
 }
 

@@ -54,7 +54,7 @@ pub(super) fn run(search: &Search, environment: &Environment) -> Result<(), Comm
     }
     let passages: Vec<PrintedPassage> = serde_json::from_str(&found).map_err(CommandError::other)?;
     if passages.is_empty() {
-        eprintln!("nothing found");
+        statusln!("nothing found");
     }
     let printed = passages.iter().enumerate().map(|(rank, passage)| passage.text(rank + 1));
     print(&printed.collect::<Vec<_>>().join("\n"))

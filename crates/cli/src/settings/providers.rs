@@ -137,12 +137,12 @@ impl Default for ProviderTable {
 pub(super) fn resolve(
     validator: &mut Validator<'_>,
     tables: ProviderTables,
-    in_an_order: &BTreeSet<String>,
+    used_providers: &BTreeSet<String>,
 ) -> BTreeMap<String, ProviderSettings> {
     let mut resolved = BTreeMap::new();
     for (name, table) in tables {
         check_name(validator, &name);
-        let settings = table.resolve(validator, &name, in_an_order.contains(&name));
+        let settings = table.resolve(validator, &name, used_providers.contains(&name));
         resolved.insert(name, settings);
     }
     resolved
@@ -164,7 +164,7 @@ impl ProviderTable {
         self.kind.unwrap_or(implied)
     }
 
-    fn resolve(self, validator: &mut Validator<'_>, name: &str, in_an_order: bool) -> ProviderSettings {
+    fn resolve(self, validator: &mut Validator<'_>, name: &str, is_used: bool) -> ProviderSettings {
         let key = |part: &str| format!("providers.{name}.{part}");
         let kind = self.kind();
         let base_url = validator.base_url(&key("base_url"), self.base_url);
@@ -175,7 +175,7 @@ impl ProviderTable {
         }
         let api_key_env = validator.variable_name(&key("api_key_env"), self.api_key_env);
         // A provider outside of all orders may lack its key.
-        let needed = |name: &&String| in_an_order || validator.environment.contains_key(*name);
+        let needed = |name: &&String| is_used || validator.environment.contains_key(*name);
         let variable = api_key_env.as_ref().filter(needed);
         let api_key = variable.and_then(|name| validator.secret(&key("api_key_env"), name));
         for (part, is_set) in [("seed", self.seed.is_some()), ("reading", self.reading.is_some())] {

@@ -24,7 +24,7 @@ impl fmt::Display for RenamedSetting {
         let Self { old, new, origin } = self;
         write!(
             f,
-            "{old} ({origin}): this setting is called {new} now; the old name goes with the next release"
+            "{old} ({origin}): this setting is called {new} now; the next release no longer accepts the old name"
         )
     }
 }

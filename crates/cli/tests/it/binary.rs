@@ -122,7 +122,8 @@ impl Home {
         Server { address, announcement, log, process, out, lines, reading, _home }
     }
 
-    fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    /// The binary, to be started with other standard streams.
+    pub(crate) fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wellspring"));
         command.args(arguments);
         self.at_home(command, variables)

@@ -88,3 +88,14 @@ async fn help_and_version_are_there() {
     let version = Home::new().run(&["--version"], &[]).await;
     assert_eq!((version.code, version.out), (Some(0), format!("wellspring {}\n", env!("CARGO_PKG_VERSION"))));
 }
+
+#[tokio::test]
+async fn a_closed_standard_error_does_not_panic() {
+    let home = Home::new();
+    home.write("wellspring.toml", "[limits]\nreaders = \"many\"\n");
+    let (reader, writer) = std::io::pipe().expect("a pipe can be opened");
+    drop(reader);
+    let mut command = home.command(&["config", "check", "--config", "wellspring.toml"], &[]);
+    let status = command.stderr(writer).status().await.expect("it runs");
+    assert_eq!(status.code(), Some(1), "a panic would be 101");
+}

@@ -38,7 +38,7 @@ pub(super) async fn converse<B: Backend>(
         }
     };
     if let (None, Some(session), true) = (&ask.session, &conversation.session, conversation.has_answer) {
-        eprintln!("To ask on in this session: --session {session}");
+        statusln!("To ask on in this session: --session {session}");
     }
     conversation.backend.close().await;
     end
@@ -128,7 +128,7 @@ impl<B: Backend> Conversation<'_, B> {
 
 /// Reports the failure of one of several questions; the others are still asked.
 fn reported(message: &str) -> AnswerEnd {
-    eprintln!("wellspring: {message}");
+    statusln!("wellspring: {message}");
     AnswerEnd::Failed("not every question was answered".to_owned())
 }
 

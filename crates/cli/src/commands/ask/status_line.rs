@@ -1,6 +1,6 @@
 //! A status line on standard error until there is output: only on a terminal.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 /// A line that is erased when output follows, or on drop.
 pub(super) struct StatusLine {
@@ -11,9 +11,7 @@ impl StatusLine {
     pub(super) fn show(text: &str) -> Self {
         let shown = io::stderr().is_terminal();
         if shown {
-            eprint!("{text}");
-            // Standard error may be closed.
-            let _ = io::stderr().flush();
+            status!("{text}");
         }
         Self { shown }
     }
@@ -26,7 +24,7 @@ impl StatusLine {
     /// Erases the line, if it is still there.
     pub(super) fn erase(&mut self) {
         if std::mem::take(&mut self.shown) {
-            eprint!("\r\x1b[K");
+            status!("\r\x1b[K");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Questions from standard input, one a line, with a `>` prompt on a terminal.
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::thread;
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -49,13 +49,11 @@ impl StdinQuestions {
     /// The next question; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<String>, StdinError> {
         if self.on_terminal {
-            eprint!("> ");
-            // Standard error may be closed.
-            let _ = io::stderr().flush();
+            status!("> ");
         }
         let line = self.lines.recv().await.transpose();
         if self.on_terminal && matches!(line, Ok(None)) {
-            eprintln!();
+            statusln!();
         }
         line
     }

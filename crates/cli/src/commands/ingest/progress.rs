@@ -1,6 +1,6 @@
 //! The progress of reading a source: one line that is redrawn on a terminal, otherwise nothing.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,7 @@ impl<'a> ProgressLine<'a> {
             return;
         }
         *drawn = Some(Instant::now());
-        eprint!("\r\x1b[K{}: {}", self.source, line(progress, self.began.elapsed()));
-        // Standard error may be closed.
-        let _ = io::stderr().flush();
+        status!("\r\x1b[K{}: {}", self.source, line(progress, self.began.elapsed()));
     }
 }
 
@@ -41,7 +39,7 @@ impl Drop for ProgressLine<'_> {
     fn drop(&mut self) {
         let drawn = self.drawn.as_ref().map(|drawn| drawn.lock().unwrap_or_else(PoisonError::into_inner));
         if drawn.is_some_and(|drawn| drawn.is_some()) {
-            eprint!("\r\x1b[K");
+            status!("\r\x1b[K");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The progress of a pull: one line per step, and on a terminal one line that is redrawn for the bytes received.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use models::files::{Model, PullProgress};
@@ -40,13 +40,13 @@ impl<'a> PullProgressLine<'a> {
     /// Erases the redrawn line.
     pub(super) fn clear(&mut self) {
         if self.drawn.take().is_some() {
-            eprint!("\r\x1b[K");
+            status!("\r\x1b[K");
         }
     }
 
     fn line(&mut self, text: &str) {
         self.clear();
-        eprintln!("{text}");
+        statusln!("{text}");
     }
 
     fn redraw(&mut self, bytes: u64, of: Option<u64>) {
@@ -55,9 +55,7 @@ impl<'a> PullProgressLine<'a> {
         }
         self.drawn = Some(Instant::now());
         let of = of.map(|of| format!(" of {}", size(of))).unwrap_or_default();
-        eprint!("\r\x1b[K  {}{of}", size(bytes));
-        // Standard error may be closed.
-        let _ = io::stderr().flush();
+        status!("\r\x1b[K  {}{of}", size(bytes));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `wellspring models warm`: fills the prefix cache with passages before prompts need them.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,14 +62,12 @@ async fn warm_up(
     let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
     let report = |progress: &WarmupProgress| {
         if is_terminal {
-            eprint!("\r\x1b[K{name}: {}", line(progress, began.elapsed()));
-            // Standard error may be closed.
-            let _ = io::stderr().flush();
+            status!("\r\x1b[K{name}: {}", line(progress, began.elapsed()));
         }
     };
     let pass = knowledge.warmup(model.clone()).pass(collection, report).await;
     if is_terminal {
-        eprint!("\r\x1b[K");
+        status!("\r\x1b[K");
     }
     let WarmupPass { progress, too_long, .. } =
         pass.map_err(|source| CommandError::Warmup { provider: name.to_owned(), source })?;
@@ -80,14 +78,14 @@ async fn warm_up(
     }
     let bytes = size(model.status().prefix_cache.unwrap_or_default().disk_bytes);
     let took = duration(began.elapsed());
-    eprintln!(
+    statusln!(
         "{name}: {done} of {total} passages, {prefilled} of them prefilled in {took}; the cache has {bytes}"
     );
     if too_long > 0 {
-        eprintln!("{name}: {too_long} passages are too long to be cached");
+        statusln!("{name}: {too_long} passages are too long to be cached");
     }
     if done < total {
-        eprintln!("{name}: the prefix cache is full: raise models.prefix_cache_disk_bytes");
+        statusln!("{name}: the prefix cache is full: raise models.prefix_cache_disk_bytes");
     }
     Ok(())
 }
