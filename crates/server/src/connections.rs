@@ -1,7 +1,7 @@
 //! Connections: accepted up to a bound, each served by its own task, with a timeout for every wait. A client
 //! that does not read its response holds one frame and the socket buffers, and is disconnected after a while.
 
-mod timed_io;
+mod io_progress;
 mod timeouts;
 
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use timed_io::{TimedBody, TimedSocket};
+use io_progress::{TimedBody, TimedSocket};
 use timeouts::{ConnectionTimer, Timeout};
 
 /// TCP probes a silent peer after this time, and closes the connection when it does not respond to them.

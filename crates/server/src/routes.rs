@@ -88,7 +88,8 @@ fn query_value(query: Option<&str>, name: &str) -> Option<String> {
     pairs.find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
 }
 
-/// A header as text. One that is not UTF-8 reads as empty, which the decoders refuse.
+/// A header as text. One that is not UTF-8 reads as empty: it is refused as a key or a position, and is no preference in
+/// `Accept`.
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).map(|value| str::from_utf8(value.as_bytes()).unwrap_or_default())
 }
