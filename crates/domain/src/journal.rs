@@ -27,11 +27,11 @@ pub trait Journal: Send + Sync {
     async fn finish(&self, run: Run, last: Batch) -> Result<(), StorageError>;
 
     /// Ends the prompts that `finish` could not end, if the journal can write again.
-    async fn mend(&self) -> Result<(), StorageError>;
+    async fn write_unrecorded_ends(&self) -> Result<(), StorageError>;
 
     /// Whether the journal can store new prompts now.
     async fn health(&self) -> Result<(), StorageError> {
-        self.mend().await
+        self.write_unrecorded_ends().await
     }
 
     /// The complete log of an ended prompt; `None` while it runs.

@@ -155,7 +155,7 @@ fn failed(failure: Failure) -> Ended {
 }
 
 fn journal_lost(reason: &StorageError) -> Ended {
-    tracing::error!(%reason, "a prompt lost its journal");
+    tracing::error!(%reason, "a prompt was interrupted: its events cannot be written to the journal");
     Ended::interrupted(EndCause::Journal)
 }
 

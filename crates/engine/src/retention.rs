@@ -22,8 +22,8 @@ impl Engine {
 
     async fn retry_unwritten_ends(&self) {
         loop {
-            if let Err(reason) = self.shared.ports.journal.mend().await {
-                warn!(%reason, "the journal does not take the ends of some prompts yet");
+            if let Err(reason) = self.shared.ports.journal.write_unrecorded_ends().await {
+                warn!(%reason, "the ends of some prompts cannot be written to the journal yet; retrying");
             }
             sleep(RETRY_INTERVAL).await;
         }
@@ -38,15 +38,15 @@ impl Engine {
 
     async fn delete_older_than(&self, retention: Duration) {
         let before = self.now().minus(retention);
-        let mut slices = 0_u64;
+        let mut expired_sessions = 0;
         loop {
             match self.shared.ports.history.delete_older_than(before).await {
                 Ok(progress) => {
                     self.record_session_tokens(&progress.expired);
+                    expired_sessions += progress.expired.len();
                     if !progress.more {
                         break;
                     }
-                    slices += 1;
                 }
                 Err(reason) => {
                     warn!(%reason, "old history cannot be deleted now");
@@ -55,8 +55,8 @@ impl Engine {
             }
             sleep(SLICE_PAUSE).await;
         }
-        if slices > 0 {
-            info!(slices, %before, "old history was deleted");
+        if expired_sessions > 0 {
+            info!(expired_sessions, %before, "history older than the retention period was deleted");
         }
     }
 }

@@ -124,8 +124,8 @@ impl SyncLoop {
                     backoff = (backoff * 2).min(MAX_BACKOFF);
                     failures += 1;
                     tracing::warn!(
-                        seconds = backoff.as_secs_f32(),
-                        "the index is behind its catalog: {error}"
+                        retry_in_seconds = backoff.as_secs_f32(),
+                        "the index cannot be updated from the catalog; retrying: {error}"
                     );
                     if failures >= FAILURES_BEFORE_ERROR {
                         self.report_failure(request, error);

@@ -85,7 +85,7 @@ impl Sessions for DurableStore {
     }
 
     async fn end(&self, who: &Principal, id: SessionId) -> Result<Option<EndedSession>, StorageError> {
-        let _ = self.mend().await;
+        let _ = self.write_unrecorded_ends().await;
         let who = who.clone();
         self.database.write(move |db| sessions::end(db, &who, id)).await
     }
@@ -98,7 +98,7 @@ impl Sessions for DurableStore {
 #[async_trait]
 impl Journal for DurableStore {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
-        let mended = self.mend().await;
+        let mended = self.write_unrecorded_ends().await;
         let claim = self.decide_claim(who, new).await?;
         match claim {
             // The prompt has ended for its readers, but the history does not know yet.
@@ -131,7 +131,7 @@ impl Journal for DurableStore {
         recorded
     }
 
-    async fn mend(&self) -> Result<(), StorageError> {
+    async fn write_unrecorded_ends(&self) -> Result<(), StorageError> {
         let mut mended = Ok(());
         for (who, prompt) in self.unrecorded_ends.all() {
             if let Some(log) = self.journal.log(prompt)
@@ -148,7 +148,7 @@ impl Journal for DurableStore {
     }
 
     async fn health(&self) -> Result<(), StorageError> {
-        self.mend().await?;
+        self.write_unrecorded_ends().await?;
         if self.journal.has_failed() {
             self.probe_journal().await?;
         }
@@ -242,7 +242,7 @@ impl History for DurableStore {
     }
 
     async fn delete_session(&self, who: &Principal, id: SessionId) -> Result<bool, StorageError> {
-        let _ = self.mend().await;
+        let _ = self.write_unrecorded_ends().await;
         let who = who.clone();
         let Some(prompts) = self.database.write(move |db| retention::delete_session(db, &who, id)).await?
         else {

@@ -110,7 +110,7 @@ impl Journal for MemoryStore {
         Ok(())
     }
 
-    async fn mend(&self) -> Result<(), StorageError> {
+    async fn write_unrecorded_ends(&self) -> Result<(), StorageError> {
         Ok(())
     }
 

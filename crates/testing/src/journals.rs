@@ -45,7 +45,7 @@ impl FailingJournal {
 impl Journal for FailingJournal {
     async fn claim(&self, who: &Principal, new: NewPrompt) -> Result<Claim, StorageError> {
         check(&self.claims_fail, "claim")?;
-        self.mend().await?;
+        self.write_unrecorded_ends().await?;
         self.inner.claim(who, new).await
     }
 
@@ -64,14 +64,14 @@ impl Journal for FailingJournal {
         self.inner.finish(run, last).await
     }
 
-    async fn mend(&self) -> Result<(), StorageError> {
+    async fn write_unrecorded_ends(&self) -> Result<(), StorageError> {
         check(&self.appends_fail, "mend")?;
         let unfinished =
             std::mem::take(&mut *self.unfinished.lock().expect("no thread panics with the lock"));
         for (run, last) in unfinished {
             self.inner.finish(run, last).await?;
         }
-        self.inner.mend().await
+        self.inner.write_unrecorded_ends().await
     }
 
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
@@ -114,8 +114,8 @@ impl Journal for SlowJournal {
         self.slowly(self.inner.finish(run, last)).await
     }
 
-    async fn mend(&self) -> Result<(), StorageError> {
-        self.slowly(self.inner.mend()).await
+    async fn write_unrecorded_ends(&self) -> Result<(), StorageError> {
+        self.slowly(self.inner.write_unrecorded_ends()).await
     }
 
     async fn read(&self, who: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {
@@ -147,7 +147,7 @@ mod tests {
         async fn finish(&self, _: Run, _: Batch) -> Result<(), StorageError> {
             Ok(())
         }
-        async fn mend(&self) -> Result<(), StorageError> {
+        async fn write_unrecorded_ends(&self) -> Result<(), StorageError> {
             Ok(())
         }
         async fn read(&self, _: &Principal, _: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {

@@ -33,14 +33,14 @@ impl Pipeline<'_> {
         let (provider, shared) = (&self.provider, &self.engine.shared);
         let (max_tokens, temperature) = (shared.limits.max_tokens, shared.answering.temperature);
         let request = Request { history, question, max_tokens, temperature, ..passages_request(Vec::new()) };
-        let (most, room) = (shared.answering.context_tokens, provider.room(&request).unwrap_or(0));
+        let (budget, room) = (shared.answering.context_tokens, provider.room(&request).unwrap_or(0));
         let found = relevant(retrieved, shared.answering.min_cosine_share);
         let count = |text: &str| provider.count_tokens(text);
         let passages = if provider.caches_passages() {
             // A passage that is cut for one question is not in the cache for the next.
-            budget::whole_passages(found, query, most, room, count)
+            budget::whole_passages(found, query, budget, room, count)
         } else {
-            budget::cut_passages(found, query, most.min(room), count)
+            budget::cut_passages(found, query, budget.min(room), count)
         };
         if passages.is_empty() {
             return Request { system: format!("{SYSTEM_PROMPT}{WITHOUT_PASSAGES}"), ..request };

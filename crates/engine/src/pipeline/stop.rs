@@ -57,7 +57,7 @@ impl StopCause {
             Self::TimedOut(total) => Ended {
                 outcome: Outcome::Failed(Failure::new(
                     FailureKind::SilentAtStart,
-                    format!("no answer within {} s (generation.total_seconds)", total.as_secs()),
+                    format!("no answer within {} s (generation.total_seconds)", total.as_secs_f64()),
                 )),
                 cause: EndCause::Limit,
             },

@@ -65,7 +65,7 @@ impl LogWriter {
         let (last, ended) = match finished {
             Ok(()) => (last, ended),
             Err(reason) => {
-                error!(%reason, "the journal did not take the end of a prompt");
+                error!(%reason, "the end of a prompt could not be written to the journal");
                 let interrupted = Ended::interrupted(EndCause::Journal);
                 let event = Event { step: Step::Ended(Box::new(interrupted.clone())), ..last[0].clone() };
                 ([event].into(), interrupted)

@@ -153,8 +153,8 @@ impl Journal for CrashableStore {
         self.durable().await.finish(run, last).await
     }
 
-    async fn mend(&self) -> Result<(), StorageError> {
-        self.durable().await.mend().await
+    async fn write_unrecorded_ends(&self) -> Result<(), StorageError> {
+        self.durable().await.write_unrecorded_ends().await
     }
 
     async fn read(&self, principal: &Principal, id: PromptId) -> Result<Option<Vec<Batch>>, StorageError> {

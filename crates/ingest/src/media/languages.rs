@@ -32,7 +32,8 @@ pub(super) fn extension(extension: &str) -> Option<Media> {
     Some(Media::Code(Language::named(name)))
 }
 
-/// The language of a script, from the command after its `#!`.
+/// The language of a script, from the command after its `#!`. None if the interpreter is unknown: the file is then not
+/// code.
 pub(super) fn interpreter(command: &str) -> Option<&'static str> {
     let program = command
         .split_whitespace()

@@ -24,19 +24,19 @@ pub(super) async fn put_all(
     for document in documents {
         let size = document.document.text.len();
         if bytes + size > BYTES_PER_TRANSACTION || group.len() == DOCUMENTS_PER_TRANSACTION {
-            results.extend(put_together(catalog, who, std::mem::take(&mut group)).await);
+            results.extend(put_in_one_transaction(catalog, who, std::mem::take(&mut group)).await);
             bytes = 0;
         }
         bytes += size;
         group.push(document);
     }
-    results.extend(put_together(catalog, who, group).await);
+    results.extend(put_in_one_transaction(catalog, who, group).await);
     results
 }
 
 /// Stores documents in one transaction. If that fails, it stores each one separately, so that a document that the
 /// catalog rejects does not affect the others.
-async fn put_together(
+async fn put_in_one_transaction(
     catalog: &dyn Catalog,
     who: &Principal,
     mut documents: Vec<NewDocument>,

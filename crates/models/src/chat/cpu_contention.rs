@@ -67,7 +67,7 @@ impl ComputeThreads {
     }
 
     /// After a batch without contention.
-    pub(super) fn went_well(&mut self) {
+    pub(super) fn on_uncontended_batch(&mut self) {
         if self.now == self.max {
             self.backoff = BACKOFF.0;
         }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!((threads.next(after(start, 999)), threads.next(after(start, 1_000))), (1, 2));
         threads.use_fewer(after(start, 1_000));
         assert_eq!((threads.next(after(start, 2_999)), threads.next(after(start, 3_000))), (1, 2));
-        threads.went_well();
+        threads.on_uncontended_batch();
         threads.use_fewer(after(start, 4_000));
         assert_eq!((threads.next(after(start, 4_999)), threads.next(after(start, 5_000))), (1, 2));
     }

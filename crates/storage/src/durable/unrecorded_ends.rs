@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::{Principal, PromptId};
 
-/// The prompts whose end is to be stored by the next `Journal::mend`.
+/// The prompts whose end is to be stored by the next `Journal::write_unrecorded_ends`.
 #[derive(Default)]
 pub(crate) struct UnrecordedEnds {
     prompts: Mutex<HashMap<PromptId, Principal>>,

@@ -29,7 +29,7 @@ impl StallTimer {
         loop {
             self.timer.as_mut().await;
             if self.last_batch_at.elapsed() >= self.timeout {
-                let seconds = self.timeout.as_secs();
+                let seconds = self.timeout.as_secs_f64();
                 let message =
                     format!("the provider sent nothing for {seconds} s in the middle of its answer");
                 return Failure::new(FailureKind::Stalled, message);

@@ -36,7 +36,7 @@ impl Vocabulary<'_> {
 
     /// The tokens of a text; none if the vocabulary cannot encode it.
     pub(crate) fn tokens(self, text: &str, parse: Parse) -> Option<Vec<Token>> {
-        let tokens = self.read(text, parse)?;
+        let tokens = self.tokenize(text, parse)?;
         if parse == Parse::Control || !tokens.iter().any(|&token| self.is_marker(token)) {
             return Some(tokens);
         }
@@ -46,8 +46,8 @@ impl Vocabulary<'_> {
             if self.is_marker(token) {
                 let name = self.name(token);
                 let (first, rest) = name.split_at(1);
-                plain.extend(self.read(first, parse)?);
-                plain.extend(self.read(rest, parse)?);
+                plain.extend(self.tokenize(first, parse)?);
+                plain.extend(self.tokenize(rest, parse)?);
             } else {
                 plain.push(token);
             }
@@ -55,7 +55,7 @@ impl Vocabulary<'_> {
         Some(plain)
     }
 
-    fn read(self, text: &str, parse: Parse) -> Option<Vec<Token>> {
+    fn tokenize(self, text: &str, parse: Parse) -> Option<Vec<Token>> {
         // No token is shorter than a byte, but some vocabularies put a space in front.
         let mut tokens: Vec<Token> = vec![0; text.len() + 8];
         loop {

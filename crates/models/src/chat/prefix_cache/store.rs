@@ -94,7 +94,7 @@ impl Store {
             if let Err(error) = &written
                 && !self.write_failed
             {
-                tracing::warn!("a KV state stays in memory alone: {error}");
+                tracing::warn!("KV states cannot be written to disk and are cached in memory only: {error}");
             }
             self.write_failed = written.is_err();
         }

@@ -39,7 +39,7 @@ impl Worker {
         for share in shares {
             match outcome {
                 DecodeOutcome::Done => self.advance(share),
-                DecodeOutcome::Aborted => self.take_back(share.slot),
+                DecodeOutcome::Aborted => self.discard_aborted(share.slot),
                 DecodeOutcome::Failed(code) => self.fail(share.slot, code),
             }
         }
@@ -91,7 +91,7 @@ impl Worker {
     }
 
     /// Removes what an aborted batch left in a sequence.
-    fn take_back(&mut self, slot: usize) {
+    fn discard_aborted(&mut self, slot: usize) {
         let slot = &mut self.slots[slot];
         if !self.decoder.context.truncate(slot.sequence, slot.computed) {
             slot.computed = 0;

@@ -34,7 +34,7 @@ impl Decoder {
         let outcome = self.context.decode(&mut self.batch, &should_abort);
         match watch.is_some_and(ContentionWatch::was_contended) {
             true => self.threads.use_fewer(Instant::now()),
-            false => self.threads.went_well(),
+            false => self.threads.on_uncontended_batch(),
         }
         outcome
     }

@@ -140,7 +140,7 @@ async fn a_log_can_be_read_once_it_has_ended(store: &impl Store) {
         assert_eq!(log_of(store, id).await.as_ref(), Some(&log));
     }
     assert_eq!(log_of(store, PromptId::new(at(0))).await, None);
-    assert!(store.mend().await.is_ok(), "there is no unrecorded end");
+    assert!(store.write_unrecorded_ends().await.is_ok(), "there is no unrecorded end");
 }
 
 async fn appending_to_a_prompt_that_does_not_run_fails(store: &impl Store) {

@@ -75,7 +75,7 @@ async fn an_end_that_cannot_be_stored_is_stored_later_as_readers_saw_it() {
     let listed =
         async |status| store.prompts(&who(), PromptFilter { session: None, status: Some(status) }, 9).await;
     assert_eq!(listed(PromptStatus::InFlight).await, Ok(vec![]));
-    check_locked(store.mend().await);
+    check_locked(store.write_unrecorded_ends().await);
     check_locked(store.claim(&who(), new_prompt(session, "what?", 1)).await);
 
     // A process that dies now leaves the same end in the journal.
@@ -83,7 +83,7 @@ async fn an_end_that_cannot_be_stored_is_stored_later_as_readers_saw_it() {
     assert_eq!(log_of(&crashed.open(2), id).await.as_ref(), Some(&seen));
 
     drop(lock);
-    store.mend().await.unwrap();
+    store.write_unrecorded_ends().await.unwrap();
     assert_eq!(log_of(&store, id).await.as_ref(), Some(&seen));
     assert_eq!(listed(PromptStatus::Error).await.unwrap()[0].token_count, 4);
     let free = find(&store, session).await;
