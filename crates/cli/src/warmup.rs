@@ -130,7 +130,7 @@ impl Warmup {
             added.into_iter().for_each(|chunk| by_owner.entry(chunk.who).or_default().push(chunk.chunk));
             for (who, mut chunks) in by_owner {
                 if let Some(collection) = collection {
-                    let stored = self.catalog.pieces(&who, &chunks).await?;
+                    let stored = self.catalog.chunks(&who, &chunks).await?;
                     let own = stored.iter().filter(|chunk| chunk.document.place.collection == collection);
                     chunks = own.map(|chunk| chunk.chunk.id).collect();
                 }
@@ -193,7 +193,7 @@ impl Warmup {
     }
 
     async fn passages(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<Passage>, StorageError> {
-        let stored = self.catalog.pieces(who, chunks).await?;
+        let stored = self.catalog.chunks(who, chunks).await?;
         Ok(stored.into_iter().map(|chunk| chunk.into_passage(0.0)).collect())
     }
 }

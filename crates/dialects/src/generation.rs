@@ -1,15 +1,15 @@
 //! The generation dialect: sessions, prompts and a stream of deltas, as NDJSON or SSE. camelCase.
 
 mod delta;
-mod encoding;
 pub(crate) mod errors;
+mod framing;
 mod reply;
 mod request;
 mod source;
 
 pub use delta::{DeltaEncoder, terminal_seq};
-pub use encoding::Encoding;
 pub use errors::failure_code;
+pub use framing::Encoding;
 pub(crate) use reply::SessionStatusWire;
 pub use reply::{health, prompt, session, session_started};
 pub use request::{CancelPrompt, decode_cancel, decode_prompt, decode_session, resume_position};

@@ -52,7 +52,7 @@ pub trait Catalog: Send + Sync {
     async fn matching(&self, who: &Principal, filters: &Filters) -> Result<FilterMatches, StorageError>;
 
     /// The chunks with their documents, to build passages from. Chunks that no longer exist are left out.
-    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError>;
+    async fn chunks(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError>;
 
     /// At most `limit` chunks, of any tenant, that have no vector of this model.
     async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<UnembeddedChunk>, StorageError>;

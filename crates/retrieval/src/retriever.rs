@@ -126,7 +126,7 @@ impl HybridRetriever {
 
     async fn load_hits(&self, who: &Principal, ranked: Vec<RankedCandidate>) -> Result<Vec<Hit>, Failure> {
         let ids: Vec<ChunkId> = ranked.iter().map(|ranked| ranked.candidate.chunk).collect();
-        let chunks = self.catalog.pieces(who, &ids).await.map_err(|error| catalog_failure(&error))?;
+        let chunks = self.catalog.chunks(who, &ids).await.map_err(|error| catalog_failure(&error))?;
         let mut chunks: HashMap<ChunkId, StoredChunk> =
             chunks.into_iter().map(|chunk| (chunk.chunk.id, chunk)).collect();
         // A chunk that the catalog has removed since the search is left out.

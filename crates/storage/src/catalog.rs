@@ -94,7 +94,7 @@ impl Catalog for SqliteCatalog {
         self.database.read(move |db| filters.find(db, &who)).await
     }
 
-    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError> {
+    async fn chunks(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError> {
         let (who, chunks) = (who.clone(), chunks.to_vec());
         self.database.read(move |db| chunks::find(db, &who, &chunks)).await
     }

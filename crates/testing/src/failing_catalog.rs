@@ -83,8 +83,8 @@ impl Catalog for FailingCatalog {
         self.check()?.matching(who, filters).await
     }
 
-    async fn pieces(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError> {
-        self.check()?.pieces(who, chunks).await
+    async fn chunks(&self, who: &Principal, chunks: &[ChunkId]) -> Result<Vec<StoredChunk>, StorageError> {
+        self.check()?.chunks(who, chunks).await
     }
 
     async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<UnembeddedChunk>, StorageError> {

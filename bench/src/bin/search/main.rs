@@ -141,7 +141,7 @@ impl Bench {
         }
         let best: Vec<ChunkId> = found.iter().take(10).map(|candidate| candidate.chunk).collect();
         figures
-            .time("ten passages from the catalog", self.knowledge.pieces(&Principal::local(), &best))
+            .time("ten passages from the catalog", self.knowledge.chunks(&Principal::local(), &best))
             .await;
         let prepared = Arc::new(Prepared(vector.clone()));
         figures.time("search without embedding", self.retrieve(prepared, text)).await;

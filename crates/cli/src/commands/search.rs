@@ -94,7 +94,7 @@ async fn retrieve(
     let found = search.retriever.retrieve(&who, request.query.clone(), &|_| ()).await?;
     search.follower.stop().await;
     let chunks: Vec<_> = found.passages.iter().map(|hit| hit.passage.chunk).collect();
-    let pieces = knowledge.catalog.pieces(&who, &chunks).await?;
+    let pieces = knowledge.catalog.chunks(&who, &chunks).await?;
     let documents = pieces.into_iter().map(|piece| (piece.document.id, piece.document)).collect();
     Ok(knowledge::hits(&found.passages, &documents, request))
 }

@@ -7,7 +7,7 @@ use serde::forward_to_deserialize_any;
 use serde_path_to_error::{Path, Segment};
 
 use super::error::SettingProblem;
-use super::invalid_value::InvalidValue;
+use super::invalid_setting::InvalidSetting;
 use super::raw::{RawNode, RawSettings, RawValue, items_of};
 
 /// Reads every value that can be read. A value that cannot is recorded as a problem and skipped, so that all problems are
@@ -53,28 +53,28 @@ fn key_and_path(place: &Path) -> (String, Vec<String>) {
 }
 
 impl RawNode {
-    fn parse<T: std::str::FromStr>(&self, allowed: &str) -> Result<T, InvalidValue> {
+    fn parse<T: std::str::FromStr>(&self, allowed: &str) -> Result<T, InvalidSetting> {
         match &self.value {
             RawValue::Bare(text) | RawValue::Untyped(text) => text.trim().parse().ok(),
             RawValue::Table(_) | RawValue::List(_) | RawValue::Text(_) => None,
         }
-        .ok_or_else(|| InvalidValue::wrong_type(&self.value, allowed))
+        .ok_or_else(|| InvalidSetting::wrong_type(&self.value, allowed))
     }
 
-    fn text(self) -> Result<String, InvalidValue> {
+    fn text(self) -> Result<String, InvalidSetting> {
         match self.value {
             RawValue::Text(text) | RawValue::Untyped(text) => Ok(text),
             RawValue::Table(_) | RawValue::List(_) | RawValue::Bare(_) => {
-                Err(InvalidValue::wrong_type(&self.value, "a text"))
+                Err(InvalidSetting::wrong_type(&self.value, "a text"))
             }
         }
     }
 }
 
 impl<'de> Deserializer<'de> for RawNode {
-    type Error = InvalidValue;
+    type Error = InvalidSetting;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidValue> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidSetting> {
         match self.value {
             RawValue::Table(_) => self.deserialize_map(visitor),
             RawValue::List(_) => self.deserialize_seq(visitor),
@@ -84,15 +84,15 @@ impl<'de> Deserializer<'de> for RawNode {
         }
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidValue> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidSetting> {
         visitor.visit_u64(self.parse("a whole number of 0 or more")?)
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidValue> {
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidSetting> {
         visitor.visit_f64(self.parse("a number")?)
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidValue> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidSetting> {
         visitor.visit_string(self.text()?)
     }
 
@@ -101,32 +101,32 @@ impl<'de> Deserializer<'de> for RawNode {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, InvalidValue> {
+    ) -> Result<V::Value, InvalidSetting> {
         visitor.visit_enum(self.text()?.into_deserializer())
     }
 
     /// In the environment an empty text unsets what has no value by default.
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidValue> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidSetting> {
         match &self.value {
             RawValue::Untyped(text) if text.is_empty() => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidValue> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidSetting> {
         match self.value {
             RawValue::List(items) => visitor.visit_seq(SeqDeserializer::new(items.into_iter())),
             RawValue::Untyped(text) => {
                 visitor.visit_seq(SeqDeserializer::new(items_of(&text, &self.origin).into_iter()))
             }
-            given => Err(InvalidValue::wrong_type(&given, "a list, such as [\"a\", \"b\"]")),
+            given => Err(InvalidSetting::wrong_type(&given, "a list, such as [\"a\", \"b\"]")),
         }
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidValue> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, InvalidSetting> {
         match self.value {
             RawValue::Table(entries) => visitor.visit_map(MapDeserializer::new(entries.into_iter())),
-            given => Err(InvalidValue::wrong_type(&given, "a table")),
+            given => Err(InvalidSetting::wrong_type(&given, "a table")),
         }
     }
 
@@ -135,7 +135,7 @@ impl<'de> Deserializer<'de> for RawNode {
         _name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, InvalidValue> {
+    ) -> Result<V::Value, InvalidSetting> {
         self.deserialize_map(visitor)
     }
 
@@ -146,7 +146,7 @@ impl<'de> Deserializer<'de> for RawNode {
     }
 }
 
-impl IntoDeserializer<'_, InvalidValue> for RawNode {
+impl IntoDeserializer<'_, InvalidSetting> for RawNode {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ProviderKind;
-use super::invalid_value::InvalidValue;
+use super::invalid_setting::InvalidSetting;
 use super::models::{self, EmbeddedModel};
 use super::secret::{Secret, SecretUrl};
 use super::validator::{Validator, in_seconds};
@@ -149,7 +149,7 @@ impl EmbeddingTable {
 }
 
 /// A model in this process must be an embedding model, and a server needs one of its own.
-fn checked_model(kind: EmbeddingKind, model: Option<String>) -> Result<String, InvalidValue> {
+fn checked_model(kind: EmbeddingKind, model: Option<String>) -> Result<String, InvalidSetting> {
     if kind == EmbeddingKind::Embedded {
         let name = model.unwrap_or_else(|| models::DEFAULT_EMBEDDER.to_owned());
         return models::embedded(&name, Purpose::Embedding).map(|_| name);

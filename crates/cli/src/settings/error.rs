@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::invalid_value::InvalidValue;
+use super::invalid_setting::InvalidSetting;
 use super::sources::SettingOrigin;
 
 /// Why there are no settings.
@@ -24,7 +24,7 @@ pub(crate) struct SettingProblem {
     /// The full path of the key; `None` if the file is not TOML.
     pub(super) key: Option<String>,
     pub(super) origin: SettingOrigin,
-    pub(super) why: InvalidValue,
+    pub(super) why: InvalidSetting,
 }
 
 impl fmt::Display for SettingProblem {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ProviderKind;
-use super::invalid_value::InvalidValue;
+use super::invalid_setting::InvalidSetting;
 use super::providers::ProviderTables;
 use super::validator::{Validator, in_seconds, quoted};
 
@@ -186,7 +186,7 @@ impl OrderTable {
 const OWNER_ALLOWED: &str =
     "the name of an owner, in which * and ? stand for any letters, such as \"acme/*\"";
 
-fn checked_glob(glob: String) -> Result<String, InvalidValue> {
+fn checked_glob(glob: String) -> Result<String, InvalidSetting> {
     match Glob::new(&glob) {
         Ok(_) if glob.is_empty() => Err(format!("it is empty; allowed is {OWNER_ALLOWED}").into()),
         Ok(_) => Ok(glob),

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::directories;
-use super::invalid_value::{InvalidValue, suggestion};
+use super::invalid_setting::{InvalidSetting, suggestion};
 use super::validator::Validator;
 
 /// The default of `embedding.model`.
@@ -103,7 +103,7 @@ impl ModelsTable {
 }
 
 /// The model that a setting means: a path if there is a slash in it, otherwise a name of the manifest.
-pub(super) fn embedded(model: &str, purpose: Purpose) -> Result<EmbeddedModel, InvalidValue> {
+pub(super) fn embedded(model: &str, purpose: Purpose) -> Result<EmbeddedModel, InvalidSetting> {
     if model.contains('/') {
         return Ok(EmbeddedModel::Own(PathBuf::from(model)));
     }

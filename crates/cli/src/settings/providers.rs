@@ -7,7 +7,7 @@ use ::models::files::Purpose;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::invalid_value::InvalidValue;
+use super::invalid_setting::InvalidSetting;
 use super::models::{self, EmbeddedModel};
 use super::secret::{Secret, SecretUrl};
 use super::validator::{Validator, in_seconds};
@@ -203,7 +203,7 @@ impl ProviderTable {
 }
 
 /// A model in this process must be known, or a path.
-fn checked_model(kind: ProviderKind, model: Option<String>) -> Result<Option<String>, InvalidValue> {
+fn checked_model(kind: ProviderKind, model: Option<String>) -> Result<Option<String>, InvalidSetting> {
     if kind != ProviderKind::Embedded {
         return Ok(model);
     }

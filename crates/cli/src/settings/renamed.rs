@@ -67,8 +67,8 @@ mod tests {
         assert_eq!(raw.origin("models.shelf"), SettingOrigin::Default);
         assert_eq!(
             raw.renamed[0].to_string(),
-            "models.shelf (test.toml, line 2): this setting is called models.dir now; the old name goes with the \
-             next release"
+            "models.shelf (test.toml, line 2): this setting is called models.dir now; the next release no longer \
+             accepts the old name"
         );
     }
 

@@ -49,8 +49,11 @@ pub(crate) fn masked(given: &str) -> String {
     format!("{:?}", url.as_deref().unwrap_or(given))
 }
 
-/// Masks what may be secret in a URL: a password, a user name without a password (often a token), and parameters with
-/// "password" in their name.
+/// Words of parameters that carry secrets.
+const SECRET_PARAMETERS: [&str; 4] = ["key", "password", "secret", "token"];
+
+/// Masks what may be secret in a URL: a password, a user name without a password (often a token), and parameters whose
+/// name has one of [`SECRET_PARAMETERS`].
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.0.clone();
@@ -62,8 +65,9 @@ impl fmt::Display for SecretUrl {
         }
         if url.query().is_some() {
             let masked = self.0.query_pairs().map(|(name, value)| {
-                let secret = name.to_ascii_lowercase().contains("password");
-                (name, if secret { MASK.into() } else { value })
+                let lower = name.to_ascii_lowercase();
+                let is_secret = SECRET_PARAMETERS.iter().any(|word| lower.contains(word));
+                (name, if is_secret { MASK.into() } else { value })
             });
             url.query_pairs_mut().clear().extend_pairs(masked);
         }
@@ -102,6 +106,7 @@ mod tests {
         );
         check_masked("redis://:hunter2@cache:6379/0", "redis://:****@cache:6379/0");
         check_masked("http://token@proxy:3128/", "http://****@proxy:3128/");
+        check_masked("http://host/v1?api_key=hunter2", "http://host/v1?api_key=****");
         check_masked(
             "postgres://db/wells?user=app&password=hunter2",
             "postgres://db/wells?user=app&password=****",

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
-use super::invalid_value::InvalidValue;
+use super::invalid_setting::InvalidSetting;
 use super::secret::masked;
 use super::validator::{Validator, in_seconds};
 
@@ -110,7 +110,7 @@ fn each<T>(
     validator: &mut Validator<'_>,
     key: &str,
     texts: &[String],
-    check: impl Fn(&str) -> Result<T, InvalidValue>,
+    check: impl Fn(&str) -> Result<T, InvalidSetting>,
 ) -> Vec<T> {
     (texts.iter().enumerate())
         .filter_map(|(index, text)| validator.valid(&format!("{key}[{index}]"), check(text)))
@@ -118,12 +118,12 @@ fn each<T>(
 }
 
 /// A host name is resolved once; of several addresses the first IPv4 one is taken.
-fn address(given: &str) -> Result<SocketAddr, InvalidValue> {
+fn address(given: &str) -> Result<SocketAddr, InvalidSetting> {
     if let Ok(address) = given.parse() {
         return Ok(address);
     }
     let invalid = |why: &str| {
-        InvalidValue::from(format!(
+        InvalidSetting::from(format!(
             "{given:?} is not an address to listen on ({why}); allowed is host:port, such as 127.0.0.1:8080, \
              [::1]:8080 or localhost:8080"
         ))
@@ -139,13 +139,13 @@ fn address(given: &str) -> Result<SocketAddr, InvalidValue> {
 }
 
 /// An origin as browsers write it: lower case, without the scheme's own port.
-fn origin(given: &str) -> Result<String, InvalidValue> {
+fn origin(given: &str) -> Result<String, InvalidSetting> {
     if given == "*" {
         return Ok(given.to_owned());
     }
     let invalid = || {
         let given = masked(given);
-        InvalidValue::from(format!(
+        InvalidSetting::from(format!(
             "{given} is not an origin; allowed is scheme://host[:port] with nothing after it, or \"*\""
         ))
     };
@@ -158,7 +158,7 @@ fn origin(given: &str) -> Result<String, InvalidValue> {
     if bare { Ok(origin) } else { Err(invalid()) }
 }
 
-fn network(given: &str) -> Result<Network, InvalidValue> {
+fn network(given: &str) -> Result<Network, InvalidSetting> {
     let (address, prefix) = match given.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (given, None),

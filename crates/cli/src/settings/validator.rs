@@ -10,7 +10,7 @@ use url::{ParseError, Url};
 
 use super::Environment;
 use super::error::SettingProblem;
-use super::invalid_value::InvalidValue;
+use super::invalid_setting::InvalidSetting;
 use super::raw::RawSettings;
 use super::schema;
 use super::secret::{Secret, SecretUrl, masked};
@@ -37,7 +37,7 @@ impl<'a> Validator<'a> {
     }
 
     /// Records a problem. A key that could not be read has its default by now, so its first problem is its only one.
-    pub(super) fn reject(&mut self, key: &str, why: impl Into<InvalidValue>) {
+    pub(super) fn reject(&mut self, key: &str, why: impl Into<InvalidSetting>) {
         if self.problems.iter().any(|problem| problem.key.as_deref() == Some(key)) {
             return;
         }
@@ -46,7 +46,7 @@ impl<'a> Validator<'a> {
     }
 
     /// The value; or `None`, and its problem is recorded.
-    pub(super) fn valid<T>(&mut self, key: &str, checked: Result<T, InvalidValue>) -> Option<T> {
+    pub(super) fn valid<T>(&mut self, key: &str, checked: Result<T, InvalidSetting>) -> Option<T> {
         checked.map_err(|why| self.reject(key, why)).ok()
     }
 
@@ -101,7 +101,7 @@ impl<'a> Validator<'a> {
             }
             Err(error) => Err(format!("this is not a URL ({error}); allowed is {allowed}")),
         };
-        self.valid(key, checked.map_err(InvalidValue::from))
+        self.valid(key, checked.map_err(InvalidSetting::from))
     }
 
     /// The address of a server: http or https, without user, query and fragment, nor a slash at its end.
@@ -142,7 +142,7 @@ impl<'a> Validator<'a> {
             )),
             Some(secret) => Ok(Secret::new(secret.to_owned())),
         };
-        self.valid(key, checked.map_err(InvalidValue::from))
+        self.valid(key, checked.map_err(InvalidSetting::from))
     }
 
     /// Rejects a list with the same item twice.
@@ -154,7 +154,7 @@ impl<'a> Validator<'a> {
     }
 }
 
-fn out_of_range<N: std::fmt::Display>(value: N, least: N, most: N) -> InvalidValue {
+fn out_of_range<N: std::fmt::Display>(value: N, least: N, most: N) -> InvalidSetting {
     format!("{value} is out of range; allowed is {least} to {most}").into()
 }
 

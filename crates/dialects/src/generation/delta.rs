@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use domain::{Ended, Event, FinishReason, ModelId, Outcome, Passage, Stage, StageName, Step, Timestamp};
 
-use super::encoding::Encoding;
 use super::errors::{FailureWire, millis};
+use super::framing::Encoding;
 use super::source::sources_of_answer;
 use crate::{Encoder, sse};
 pub use wire::Delta;

@@ -168,7 +168,7 @@ impl Engine {
         };
         let alive_since = match ask.session_policy {
             SessionPolicy::RequireActive => at.minus(self.shared.limits.idle),
-            SessionPolicy::ReviveExpired | SessionPolicy::CreateIfMissing => Timestamp::from_micros(i64::MIN),
+            SessionPolicy::ReviveExpired | SessionPolicy::CreateIfMissing => Timestamp::MIN,
         };
         NewPrompt { accepted: Box::new(accepted), at, alive_since, room }
     }

@@ -23,7 +23,7 @@ const CHUNKS_PER_READ: usize = 512;
 /// Documents whose chunks one read of the catalog loads.
 const DOCUMENTS_PER_READ: usize = 16;
 
-/// Consecutive texts that the embedder may refuse. More of them indicate that not the texts are the cause.
+/// Consecutive refusals of single texts at which embedding gives up: then the texts are not the cause.
 const MAX_CONSECUTIVE_REFUSALS: usize = 8;
 
 /// The chunks to embed.

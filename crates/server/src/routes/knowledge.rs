@@ -171,7 +171,7 @@ async fn documents_of(
         }
     } else {
         let chunks: Vec<_> = hits.iter().map(|hit| hit.passage.chunk).collect();
-        let chunks = app.catalog.pieces(&who, &chunks).await?;
+        let chunks = app.catalog.chunks(&who, &chunks).await?;
         documents.extend(chunks.into_iter().map(|chunk| (chunk.document.id, chunk.document)));
     }
     Ok(documents)

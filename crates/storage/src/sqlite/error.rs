@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 /// Classifies an error of SQLite. The message names the file, what is wrong and, where it is known, what to do.
 pub(crate) fn storage_error(file: &str, error: rusqlite::Error) -> StorageError {
     let (kind, advice) = match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => (StorageErrorKind::Full, ": make room where it lies"),
+        Some(ErrorCode::DiskFull) => (StorageErrorKind::Full, ": free space on its disk"),
         Some(ErrorCode::ReadOnly) => (StorageErrorKind::ReadOnly, ""),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
             StorageErrorKind::Locked,

@@ -63,7 +63,7 @@ async fn readers_do_not_wait_for_a_writer() {
     writer.execute_batch("BEGIN EXCLUSIVE; UPDATE documents SET title = 'half done'").unwrap();
     let stored = catalog.document(&who(), new.document.id).await.unwrap().unwrap();
     assert_eq!(stored.document.title, "About a");
-    assert_eq!(catalog.pieces(&who(), &[new.chunks[0].id]).await.unwrap().len(), 1);
+    assert_eq!(catalog.chunks(&who(), &[new.chunks[0].id]).await.unwrap().len(), 1);
     assert_eq!(catalog.matching(&who(), &Default::default()).await.unwrap().documents.len(), 1);
     assert_eq!(catalog.changes_since(0, MODEL, 9).await.unwrap().added.len(), 1);
 }

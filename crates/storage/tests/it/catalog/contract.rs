@@ -66,7 +66,7 @@ async fn find(catalog: &SqliteCatalog, new: &NewDocument) -> Option<StoredDocume
 
 async fn stored_chunks(catalog: &SqliteCatalog, new: &NewDocument) -> Vec<StoredChunk> {
     let ids: Vec<_> = new.chunks.iter().map(|chunk| chunk.id).collect();
-    catalog.pieces(&who(), &ids).await.unwrap()
+    catalog.chunks(&who(), &ids).await.unwrap()
 }
 
 async fn a_document_is_stored_as_it_was_put(catalog: &SqliteCatalog) {
@@ -221,7 +221,7 @@ async fn chunks_come_in_the_requested_order(catalog: &SqliteCatalog) {
     catalog.put(&who(), vec![one.clone(), two.clone()]).await.unwrap();
     let gone = document("gone", &["x"]).chunks[0].id;
     let asked = [one.chunks[1].id, gone, two.chunks[0].id, one.chunks[0].id, one.chunks[1].id];
-    let chunks = catalog.pieces(&who(), &asked).await.unwrap();
+    let chunks = catalog.chunks(&who(), &asked).await.unwrap();
     assert_eq!(chunks.iter().map(|chunk| chunk.text.as_str()).collect::<String>(), "bcab");
 }
 
@@ -234,8 +234,8 @@ async fn a_tenant_sees_no_documents_of_another(catalog: &SqliteCatalog) {
     assert_eq!((page.len(), count), (1, 1));
     let texts = |chunks: Vec<StoredChunk>| chunks.into_iter().map(|chunk| chunk.text).collect::<Vec<_>>();
     let asked = [ours.chunks[0].id, theirs.chunks[0].id, ours.chunks[1].id];
-    assert_eq!(texts(catalog.pieces(&who(), &asked).await.unwrap()), ["ours", "both"]);
-    assert_eq!(texts(catalog.pieces(&stranger(), &asked).await.unwrap()), ["theirs", "both"]);
+    assert_eq!(texts(catalog.chunks(&who(), &asked).await.unwrap()), ["ours", "both"]);
+    assert_eq!(texts(catalog.chunks(&stranger(), &asked).await.unwrap()), ["theirs", "both"]);
     assert_eq!(catalog.matching(&stranger(), &Default::default()).await.unwrap().documents.len(), 1);
     assert_eq!(catalog.remove(&stranger(), &[ours.document.id]).await, Ok(1));
     assert_eq!(stored_chunks(catalog, &ours).await.len(), 2);

@@ -167,7 +167,7 @@ async fn pages() -> SqliteCatalog {
 /// Checks which chunks pass, as (path, text).
 async fn check_chunks(catalog: &SqliteCatalog, filters: Filters, expected: &[(&str, &str)]) {
     let matching = catalog.matching(&who(), &filters).await.unwrap();
-    let chunks = catalog.pieces(&who(), &matching.chunks.expect("the filter selects chunks")).await.unwrap();
+    let chunks = catalog.chunks(&who(), &matching.chunks.expect("the filter selects chunks")).await.unwrap();
     let documents: BTreeSet<_> = chunks.iter().map(|chunk| chunk.document.id).collect();
     assert_eq!(matching.documents.into_iter().collect::<BTreeSet<_>>(), documents, "{filters:?}");
     let mut found: Vec<_> =

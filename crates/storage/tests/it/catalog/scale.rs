@@ -97,7 +97,7 @@ async fn find(catalog: &SqliteCatalog, ids: &[ChunkId]) {
     for round in 0..500 {
         let some: Vec<_> =
             (0..30).map(|number| ids[(round * 7_919 + number * 104_729) % ids.len()]).collect();
-        assert_eq!(reading.time(catalog.pieces(&who(), &some)).await.unwrap().len(), 30);
+        assert_eq!(reading.time(catalog.chunks(&who(), &some)).await.unwrap().len(), 30);
     }
     reading.print("30 chunks");
     let filter = |field, value: &str| -> Filters { [(field, [value.to_owned()].into())].into() };

@@ -17,9 +17,9 @@ const NOT_BUILT: [&str; 5] = ["postgres", "qdrant", "redis", "keys", "oidc"];
 /// Why a value does not fit its key: what was given, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct InvalidValue(String);
+pub(super) struct InvalidSetting(String);
 
-impl InvalidValue {
+impl InvalidSetting {
     /// The value given is of the wrong type.
     pub(super) fn wrong_type(given: &RawValue, allowed: &str) -> Self {
         Self(match given {
@@ -31,19 +31,19 @@ impl InvalidValue {
     }
 }
 
-impl From<String> for InvalidValue {
+impl From<String> for InvalidSetting {
     fn from(message: String) -> Self {
         Self(message)
     }
 }
 
-impl From<&str> for InvalidValue {
+impl From<&str> for InvalidSetting {
     fn from(message: &str) -> Self {
         Self(message.to_owned())
     }
 }
 
-impl de::Error for InvalidValue {
+impl de::Error for InvalidSetting {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
