@@ -32,7 +32,12 @@ pub(super) fn whole_bounds(key: &str) -> (u64, u64) {
 
 /// The declaration of a key such as `limits.readers` or `providers.local.context_window`.
 pub(super) fn property(key: &str) -> Option<&'static Value> {
-    key.split('.').try_fold(schema(), |table, part| {
+    // A provider's name may have dots; it is refused later, with its values checked.
+    let parts = match key.strip_prefix("providers.").and_then(|rest| rest.rsplit_once('.')) {
+        Some((name, part)) => vec!["providers", name, part],
+        None => key.split('.').collect(),
+    };
+    parts.into_iter().try_fold(schema(), |table, part| {
         let named = table.get("properties").and_then(|properties| properties.get(part));
         named.or_else(|| table.get("additionalProperties"))
     })
@@ -61,5 +66,7 @@ mod tests {
         check(schema(), "");
         assert_eq!(whole_bounds("providers.any-name.context_window"), (256, 100_000_000));
         assert_eq!(bounds("server.head_seconds"), (0.001, 31_536_000.0));
+        assert_eq!(bounds("providers.a.b.connect_seconds"), bounds("providers.a.connect_seconds"));
+        assert!(bounds("providers.a.b.connect_seconds").1 < f64::MAX);
     }
 }

@@ -55,6 +55,12 @@ fn the_only_lexical_match_comes_before_candidates_of_equal_cosine() {
     check(Fusion::Weighted, vec![alike(1, None), alike(2, Some((0, 3.0))), alike(3, None)], &[2, 1, 3]);
 }
 
+#[test]
+fn empty_and_single_candidate_lists_are_ranked() {
+    check(Fusion::Weighted, vec![], &[]);
+    check(Fusion::Weighted, vec![candidate(1, None, Some(0), 0.5)], &[1]);
+}
+
 fn candidate(number: u128, lexical: Option<(usize, f32)>, dense: Option<usize>, cosine: f32) -> Candidate {
     Candidate {
         chunk: ChunkId(Uuid::from_u128(number)),
