@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::{
     Catalog, CatalogChanges, ChunkId, Failure, Passage, Principal, Provider, Request, StorageError,
-    WarmupProgress,
+    WarmupPause, WarmupProgress,
 };
 use models::chat::LlamaProvider;
 use tokio::time::sleep;
@@ -30,6 +30,8 @@ const FULL: &str = "the prefix cache is full (models.prefix_cache_disk_bytes): o
 pub(crate) struct Warmup {
     catalog: Arc<dyn Catalog>,
     model: Arc<LlamaProvider>,
+    /// Models that share the cache's folder; each fills its share, so that they do not evict each other.
+    sharers: u64,
     /// The catalog's revision at the end of the last pass.
     revision: u64,
 }
@@ -62,8 +64,8 @@ pub(crate) enum WarmupError {
 }
 
 impl Warmup {
-    pub(crate) fn new(catalog: Arc<dyn Catalog>, model: Arc<LlamaProvider>) -> Self {
-        Self { catalog, model, revision: 0 }
+    pub(crate) fn new(catalog: Arc<dyn Catalog>, model: Arc<LlamaProvider>, sharers: usize) -> Self {
+        Self { catalog, model, sharers: sharers.max(1) as u64, revision: 0 }
     }
 
     /// Walks the catalog, then what changes in it. Sets the progress in the model's status.
@@ -82,16 +84,17 @@ impl Warmup {
                         info!("{FULL}");
                     }
                     all = sum(&before, &progress);
-                    all.paused = (all.done < all.total).then(|| FULL.to_owned());
+                    all.paused = (all.done < all.total).then_some(WarmupPause::CacheFull);
                 }
                 Err(WarmupError::Catalog(error)) => {
                     warn!("passages cannot be prefilled now: {error}");
-                    all = WarmupProgress { paused: Some(error.to_string()), ..before };
+                    all = WarmupProgress { paused: Some(WarmupPause::Retrying(error.to_string())), ..before };
                 }
                 Err(WarmupError::Model(failure)) => {
                     warn!("passages are not prefilled: {failure}");
                     let stopped = model.status().warmup.unwrap_or_default();
-                    return model.set_warmup(WarmupProgress { paused: Some(failure.message), ..stopped });
+                    let paused = Some(WarmupPause::Failed(failure.message));
+                    return model.set_warmup(WarmupProgress { paused, ..stopped });
                 }
             }
             model.set_warmup(all.clone());
@@ -110,7 +113,8 @@ impl Warmup {
         let mut pass = WarmupPass::default();
         pass.progress.total = groups.iter().map(|(_, chunks)| chunks.len() as u64).sum();
         if pass.progress.total > 0 {
-            let paused = self.model.health().await.err().map(|failure| failure.message);
+            let paused = self.model.health().await.err();
+            let paused = paused.map(|failure| WarmupPause::Retrying(failure.message));
             report(&WarmupProgress { paused, ..pass.progress.clone() });
             self.model.ready().await;
             let missing = self.mark_cached(&groups, &mut pass, &report).await?;
@@ -161,7 +165,7 @@ impl Warmup {
                     Some(bytes) if lookup.is_cached => pass.bytes += bytes,
                     Some(bytes) => missing.push((who, chunk, bytes)),
                 }
-                pass.capacity = lookup.capacity.max(pass.capacity);
+                pass.capacity = (lookup.capacity / self.sharers).max(pass.capacity);
             }
             pass.progress.done += (chunks.len() + missing_before - missing.len()) as u64;
             report(&pass.progress);

@@ -74,8 +74,12 @@ pub(crate) async fn server(
     let search = knowledge.open_index(settings).await?;
     let pipeline = Arc::new(knowledge.pipeline(settings, Some(search.follower.clone())));
     let WiredProviders { providers, watched, caching } = wire_providers(settings, lifetime)?;
-    let caching = caching.into_iter().filter(|_| settings.models.read_ahead == ReadingAhead::Idle);
-    let warmups = caching.map(|model| knowledge.warmup(model)).collect();
+    let has_room =
+        settings.models.prefix_cache_memory_bytes > 0 || settings.models.prefix_cache_disk_bytes > 0;
+    let warms_up = has_room && settings.models.read_ahead == ReadingAhead::Idle;
+    let sharers = caching.len();
+    let caching = caching.into_iter().filter(|_| warms_up);
+    let warmups = caching.map(|model| knowledge.warmup(model, sharers)).collect();
     let parts = ServerParts {
         engine: engine(settings, providers, history, search.retriever.clone()),
         embedder: knowledge.embedder,

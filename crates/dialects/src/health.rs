@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{PrefixCacheStats, ProviderStatus, Timestamp, WarmupProgress};
+use domain::{PrefixCacheStats, ProviderStatus, Timestamp, WarmupPause, WarmupProgress};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -75,7 +75,8 @@ struct PrefixCacheWire {
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct WarmupWire<'a> {
-    state: WarmupStateWire,
+    #[schemars(extend("enum" = WARMUP_STATES))]
+    state: &'static str,
     /// The progress, or why no passage is prefilled now
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Cow<'a, str>>,
@@ -85,17 +86,8 @@ struct WarmupWire<'a> {
     read: u64,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-#[expect(dead_code, reason = "states that earlier releases sent")]
-enum WarmupStateWire {
-    Waiting,
-    Reading,
-    Done,
-    Full,
-    Stopped,
-}
+/// The states of a warm-up on the wire.
+pub const WARMUP_STATES: [&str; 5] = ["waiting", "reading", "done", "full", "stopped"];
 
 /// Health of the server and its services.
 #[derive(Serialize, JsonSchema)]
@@ -178,13 +170,26 @@ fn prefix_cache(stats: PrefixCacheStats) -> PrefixCacheWire {
 
 fn warmup(progress: &WarmupProgress) -> WarmupWire<'_> {
     let WarmupProgress { done, total, prefilled, paused } = progress;
-    let paused = paused.as_deref().map(Cow::from);
-    let (state, message) = match paused {
-        paused if done >= total => (WarmupStateWire::Done, paused),
-        None => (WarmupStateWire::Reading, Some(format!("{done} of {total} passages prefilled").into())),
-        paused => (WarmupStateWire::Waiting, paused),
+    let message = match paused {
+        Some(WarmupPause::Retrying(why) | WarmupPause::Failed(why)) => Some(why.into()),
+        Some(WarmupPause::CacheFull) => {
+            Some(format!("{done} of {total} passages, then the prefix cache is full").into())
+        }
+        None if done < total => Some(format!("{done} of {total} passages").into()),
+        None => None,
     };
-    WarmupWire { state, message, passages: *done, read: *prefilled }
+    WarmupWire { state: warmup_state(progress), message, passages: *done, read: *prefilled }
+}
+
+/// The state of a warm-up, in one of [`WARMUP_STATES`].
+pub fn warmup_state(progress: &WarmupProgress) -> &'static str {
+    match &progress.paused {
+        Some(WarmupPause::Retrying(_)) => "waiting",
+        Some(WarmupPause::CacheFull) => "full",
+        Some(WarmupPause::Failed(_)) => "stopped",
+        None if progress.done < progress.total => "reading",
+        None => "done",
+    }
 }
 
 /// The reply to `GET /health`.

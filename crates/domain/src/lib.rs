@@ -64,7 +64,7 @@ pub use passage::{Citation, Passage, char_count, line_ends};
 pub use principal::Principal;
 pub use provider::{
     FinishReason, ModelEvent, ModelStream, PrefixCacheStats, Provider, ProviderDecorator, ProviderStatus,
-    Request, ToolCall, Usage, WarmupProgress,
+    Request, ToolCall, Usage, WarmupPause, WarmupProgress,
 };
 pub use retriever::{
     Candidate, Hit, Index, IndexQuery, RetrievalQuery, Retrieved, Retriever, Stage, StageName,

@@ -91,7 +91,18 @@ pub struct WarmupProgress {
     /// Passages of `done` that had to be computed; the others were cached, or cannot be.
     pub prefilled: u64,
     /// Why no further passage is prefilled, if something prevents it.
-    pub paused: Option<String>,
+    pub paused: Option<WarmupPause>,
+}
+
+/// Why a warm-up prefills no further passage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WarmupPause {
+    /// It is retried: the model loads, or the catalog cannot be read. The text says which.
+    Retrying(String),
+    /// The cache has no room for the remaining passages.
+    CacheFull,
+    /// It has ended for good; the text says why.
+    Failed(String),
 }
 
 impl ProviderStatus {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use dialects::failure_code;
+use dialects::health::{WARMUP_STATES, warmup_state};
 use domain::{PromptStatus, ProviderStatus, StageName};
 use engine::{EngineMetrics, Histogram, ModelMetrics};
 use tokio::time::timeout;
@@ -229,12 +230,8 @@ fn warmups(page: &mut Page, statuses: &BTreeMap<String, ProviderStatus>) {
         "Alias of wellspring_warmup_passages for one release, as states: 1 or 0.",
     );
     for (provider, warmup) in &warmups {
-        let now = match &warmup.paused {
-            _ if warmup.done >= warmup.total => "done",
-            Some(_) => "waiting",
-            None => "reading",
-        };
-        for state in ["waiting", "reading", "done", "full", "stopped"] {
+        let now = warmup_state(warmup);
+        for state in WARMUP_STATES {
             page.sample(&[("provider", provider), ("state", state)], u8::from(state == now));
         }
     }

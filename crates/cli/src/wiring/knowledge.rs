@@ -54,9 +54,9 @@ impl KnowledgeBase {
         Pipeline::new(ports, PipelineSettings { strategy, ..PipelineSettings::default() })
     }
 
-    /// The warm-up of a model's prefix cache.
-    pub(crate) fn warmup(&self, model: Arc<LlamaProvider>) -> Warmup {
-        Warmup::new(self.catalog.clone(), model)
+    /// The warm-up of a model's prefix cache, whose folder this number of models share.
+    pub(crate) fn warmup(&self, model: Arc<LlamaProvider>, sharers: usize) -> Warmup {
+        Warmup::new(self.catalog.clone(), model, sharers)
     }
 
     /// Opens the index and begins to follow the catalog. Waits a moment if another process has it locked.

@@ -194,6 +194,7 @@ impl PrefixCache {
         let lookup = self.lookup(&prefill);
         if lookup.is_cached {
             self.store.touch(prefill.key);
+            self.store.touch(prefill.prefix_key);
         }
         if compute && !lookup.is_cached && lookup.is_cacheable() {
             self.warmup = Some((prefill, reply));
@@ -207,7 +208,7 @@ impl PrefixCache {
         let stored_bytes = |tokens| self.store.stored_bytes(self.layout.bytes(tokens));
         let is_short = prefill.tokens.len() <= MAX_PREFILL_TOKENS;
         PassageLookup {
-            is_cached: self.store.contains(prefill.key),
+            is_cached: self.store.contains(prefill.key) && self.store.contains(prefill.prefix_key),
             bytes: is_short.then(|| stored_bytes(prefill.tokens.len() - prefill.prefix)),
             capacity: self.store.capacity().saturating_sub(stored_bytes(prefill.prefix)),
         }
@@ -244,6 +245,7 @@ impl PrefixCache {
     fn next_prefill(&mut self) -> Option<(Prefill, Option<WarmReply>)> {
         let pending = self.pending.iter().position(|prefill| !self.store.contains(prefill.key));
         self.pending.drain(..pending.unwrap_or(self.pending.len()));
+        self.count_pending();
         let missing = self.pending.pop_front().map(|prefill| (prefill, None));
         missing.or_else(|| self.warmup.take().map(|(prefill, reply)| (prefill, Some(reply))))
     }

@@ -14,7 +14,7 @@ use super::super::{CommandError, ConfigFlag};
 use super::progress::size;
 use crate::logging;
 use crate::settings::{Environment, Reading, Settings, StorageKind};
-use crate::warmup::WarmupPass;
+use crate::warmup::{Warmup, WarmupPass};
 use crate::wiring::{KnowledgeBase, ProcessLifetime, chat_model};
 
 #[derive(Args, Debug)]
@@ -46,17 +46,19 @@ pub(super) fn run(warm: &Warm, settings: &Settings, environment: &Environment) -
     }
     let knowledge = KnowledgeBase::open(settings)?;
     let runtime = Runtime::new()?;
+    let sharers = caching.len();
     for (name, own) in caching {
         let model = Arc::new(chat_model(name, own, settings, ProcessLifetime::OneCommand));
-        runtime.block_on(warm_up(name, &knowledge, model, warm.collection.as_deref()))?;
+        let warmup = knowledge.warmup(model.clone(), sharers);
+        runtime.block_on(warm_up(name, warmup, &model, warm.collection.as_deref()))?;
     }
     Ok(())
 }
 
 async fn warm_up(
     name: &str,
-    knowledge: &KnowledgeBase,
-    model: Arc<LlamaProvider>,
+    mut warmup: Warmup,
+    model: &LlamaProvider,
     collection: Option<&str>,
 ) -> Result<(), CommandError> {
     let (began, is_terminal) = (Instant::now(), io::stderr().is_terminal());
@@ -65,7 +67,7 @@ async fn warm_up(
             status!("\r\x1b[K{name}: {}", line(progress, began.elapsed()));
         }
     };
-    let pass = knowledge.warmup(model.clone()).pass(collection, report).await;
+    let pass = warmup.pass(collection, report).await;
     if is_terminal {
         status!("\r\x1b[K");
     }

@@ -115,8 +115,10 @@ impl DiskTier {
             if self.bytes <= self.max_bytes {
                 break;
             }
-            if fs::remove_file(path).is_ok() {
-                self.bytes -= size;
+            // Another process may have removed it.
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+                _ => self.bytes -= size,
             }
         }
         Ok(())

@@ -102,9 +102,10 @@ impl Store {
         self.count_bytes();
     }
 
-    /// Upper bound on the bytes of all states.
+    /// Upper bound on the bytes of all states. A disk that cannot be written to does not count.
     pub(super) fn capacity(&self) -> u64 {
-        self.disk.as_ref().map_or(0, DiskTier::max_bytes).max(self.memory.max_bytes())
+        let disk = self.disk.as_ref().filter(|_| !self.write_failed);
+        disk.map_or(0, DiskTier::max_bytes).max(self.memory.max_bytes())
     }
 
     /// Bytes that a state of this size takes of the capacity.
