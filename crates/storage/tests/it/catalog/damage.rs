@@ -126,7 +126,7 @@ async fn a_full_disk_refuses_writes_and_loses_nothing() {
     let error = catalog.put(&who(), vec![large.clone()]).await.unwrap_err();
     assert_eq!(error.kind(), StorageErrorKind::Full);
     let message = error.to_string();
-    assert!(message.starts_with("knowledge.db: ") && message.contains("make room"), "{message}");
+    assert!(message.starts_with("knowledge.db: ") && message.contains("free space"), "{message}");
     assert!(
         catalog.document(&who(), before.document.id).await.unwrap().is_some(),
         "documents can still be read"
