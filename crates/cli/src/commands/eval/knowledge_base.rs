@@ -1,12 +1,11 @@
 //! A knowledge base in memory with a collection's documents: parsed, cut, filed, embedded and indexed like a server's.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{
-    Catalog, Chunk, Document, Embedder, EmbeddingPriority, Index, IndexSync, Metadata, NewDocument,
-    Principal, SourceKind, StorageError, Timestamp, TokenCounter,
+    Catalog, Document, Embedder, EmbeddingPriority, Index, IndexSync, Metadata, NewDocument, Principal,
+    SourceKind, StorageError, Timestamp, TokenCounter,
 };
 use ingest::chunk::{self, ChunkStrategy};
 use ingest::{names, parse};
@@ -101,24 +100,8 @@ fn document(entry: &CollectionDocument, strategy: ChunkStrategy, count_tokens: &
     let CollectionDocument { location, title, text } = entry;
     let parsed = parse(&location.file_path, text);
     let id = location.document();
-    let mut seen: HashMap<(&str, String), usize> = HashMap::new();
     let cut = chunk::chunk_document(&parsed, strategy, count_tokens.as_ref());
-    let chunks = cut.into_iter().map(|chunk| {
-        let words = &text[chunk.range.clone()];
-        let earlier = seen.entry((words, chunk.context.clone())).or_default();
-        *earlier += 1;
-        Chunk {
-            id: Chunk::id(id, &chunk.context, words, *earlier - 1),
-            bytes: chunk.range,
-            lines: chunk.lines,
-            kind: chunk.kind,
-            section: chunk.section,
-            subsection: chunk.subsection,
-            anchor: chunk.heading.and_then(|heading| heading.anchor),
-            context: chunk.context,
-        }
-    });
-    let chunks = chunks.collect();
+    let chunks = chunk::with_ids(id, text, cut);
     let document = Document {
         id,
         source: SourceKind::Folder,
