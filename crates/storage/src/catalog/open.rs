@@ -1,5 +1,6 @@
 //! Opening the catalog. A damaged file is set aside and a new one begun: documents can be ingested again.
 
+use std::error::Error;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +16,9 @@ impl SqliteCatalog {
     pub fn open(folder: &Path, durability: Durability) -> Result<Self, StorageError> {
         data_folder::create(folder, durability)?;
         let opened = match Self::try_open(folder, durability) {
-            Err(error) if error.kind() == StorageErrorKind::Damaged => Self::replace(folder, durability),
+            Err(error) if error.kind() == StorageErrorKind::Damaged || was_moved(&error) => {
+                Self::replace(folder, durability)
+            }
             opened => opened,
         };
         opened.map_err(|error| {
@@ -58,6 +61,13 @@ impl SqliteCatalog {
             opened => opened,
         }
     }
+}
+
+/// Whether another process renamed the files, to set them aside, while this one opened them.
+fn was_moved(error: &StorageError) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<rusqlite::Error>());
+    let cause = cause.and_then(rusqlite::Error::sqlite_error);
+    cause.is_some_and(|cause| cause.extended_code == rusqlite::ffi::SQLITE_IOERR_DELETE_NOENT)
 }
 
 fn now() -> Timestamp {
